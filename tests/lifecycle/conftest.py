@@ -15,7 +15,7 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> Schema:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder that contains the home folder of okl."""
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
     return tmp_path

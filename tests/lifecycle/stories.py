@@ -15,32 +15,32 @@ from okl.models.registry import Registry
 from tests.lifecycle.shards import content, land
 
 
-def settings(place: Path, **values: Any) -> RetrainSettings:
+def settings(root: Path, **values: Any) -> RetrainSettings:
     train = {"frequencies": 50, "seed": 1, "step_size": 0.1, "order": "stored", "threads": 1} | values.pop("train", {})
     train = {name: value for name, value in train.items() if value is not None}
     given: dict[str, Any] = {
-        "name": "m", "source": str(place / "in"), "registry": str(place / "registry"), "settle_seconds": 0,
+        "name": "m", "source": str(root / "in"), "registry": str(root / "registry"), "settle_seconds": 0,
         "train": train, "ingest": {"scale": "standard", "keys": ["hour"]}, "publish_if": "not worse",
     }  # fmt: skip
     return RetrainSettings.model_validate(given | values)
 
 
-def shards(place: Path, *days: int, **options: Any) -> None:
+def shards(root: Path, *days: int, **options: Any) -> None:
     for day in days:
-        land(place / "in", f"day-{day:02d}.parquet", content(day, **options))
+        land(root / "in", f"day-{day:02d}.parquet", content(day, **options))
 
 
-def champion(place: Path) -> Any:
-    return Registry(place / "registry").model("m").version()
+def champion(root: Path) -> Any:
+    return Registry(root / "registry").model("m").version()
 
 
-def arrays(place: Path) -> dict[str, Any]:
-    return champion(place).load().predictor.arrays()  # type: ignore[no-any-return]
+def arrays(root: Path) -> dict[str, Any]:
+    return champion(root).load().predictor.arrays()  # type: ignore[no-any-return]
 
 
-def lineage(place: Path) -> list[str]:
-    model = Registry(place / "registry").model("m")
-    return [shard["name"] for one in model.ancestry(champion(place)) for shard in one.lineage.shards]
+def lineage(root: Path) -> list[str]:
+    model = Registry(root / "registry").model("m")
+    return [shard["name"] for one in model.ancestry(champion(root)) for shard in one.lineage.shards]
 
 
 def refused_by_both(retrain_settings: RetrainSettings, message: str) -> None:

@@ -27,35 +27,35 @@ from tests.rows import train
 LIMITED: dict[str, Any] = {"constraints": ["abs(covariance(x0)) <= 0.05", "norm <= 10"], "frequencies": 20}
 
 
-def test_columns_of_constraints_are_not_inputs(place: Path) -> None:
-    limited = settings(place, train=LIMITED)
-    shards(place, 1)
+def test_columns_of_constraints_are_not_inputs(root: Path) -> None:
+    limited = settings(root, train=LIMITED)
+    shards(root, 1)
     check_arrivals(limited)
     assert retrain(limited)["outcome"] == "published"
-    shards(place, 2)
+    shards(root, 2)
     second = retrain(limited)
     assert (second["outcome"], second["how"]) == ("published", "continued with 1 new shards")
-    model = champion(place).load()
+    model = champion(root).load()
     assert (model.schema.features, model.schema.keys) == (("x1", "x2", "x3"), ("hour", "x0"))
     table = content(9)
     raw = np.column_stack([table[name].to_numpy() for name in model.schema.features])
     right = float((model.predict(raw) == table["y"].to_numpy()).mean())
     assert 0.5 < right < 1.0
     assert second["metrics"]["challenger"]["accuracy"] == pytest.approx(right, abs=0.15)
-    shards(place, 3)
-    refused_by_both(settings(place, train=LIMITED | {"learn_sensitive": True}), "created with 'x0' as a key")
-    assert retrain(settings(place, train=LIMITED, ingest={}))["how"] == "continued with 1 new shards"
+    shards(root, 3)
+    refused_by_both(settings(root, train=LIMITED | {"learn_sensitive": True}), "created with 'x0' as a key")
+    assert retrain(settings(root, train=LIMITED, ingest={}))["how"] == "continued with 1 new shards"
 
 
-def test_later_settings_that_contradict_the_model_are_refused(place: Path) -> None:
-    shards(place, 1)
-    assert retrain(settings(place, train={"frequencies": 10}))["outcome"] == "published"
+def test_later_settings_that_contradict_the_model_are_refused(root: Path) -> None:
+    shards(root, 1)
+    assert retrain(settings(root, train={"frequencies": 10}))["outcome"] == "published"
     of_keys = {"constraints": ["abs(covariance(hour)) <= 1", "norm <= 10"], "frequencies": 10}
     for constraints, sentence in (
         (LIMITED["constraints"], "uses the column 'x0', which is an input of the model m"),
         (["mean(houre=1) >= -1", "norm <= 10"], "has no constrained column 'houre'"),
     ):
-        refused_by_both(settings(place, train=LIMITED | {"constraints": constraints}), sentence)
+        refused_by_both(settings(root, train=LIMITED | {"constraints": constraints}), sentence)
     for ingest, sentence in (
         ({"target": "x1"}, "target = 'x1' conflicts with 'y', the value with which the model m was created"),
         (
@@ -65,37 +65,37 @@ def test_later_settings_that_contradict_the_model_are_refused(place: Path) -> No
         ({"keys": ["hour", "x2"]}, "'x2' is given as a key, but the model m was created with it as an input"),
         ({"drop": ["x3"]}, "'x3' is given as a column to drop, but the model m was created with it as an input"),
     ):
-        refused_by_both(settings(place, ingest=ingest), sentence)
-    assert champion(place).number == 1
-    shards(place, 2)
-    anew = retrain(settings(place, train=of_keys))
+        refused_by_both(settings(root, ingest=ingest), sentence)
+    assert champion(root).number == 1
+    shards(root, 2)
+    anew = retrain(settings(root, train=of_keys))
     assert (anew["outcome"], anew["parent"]) == ("published", 1)
     assert anew["how"].startswith("started anew on 2 shards, because constraints changed from ")
-    shards(place, 3)
-    result = retrain(settings(place, train=LIMITED | {"learn_sensitive": True}))
+    shards(root, 3)
+    result = retrain(settings(root, train=LIMITED | {"learn_sensitive": True}))
     assert (result["outcome"], result["how"][:24]) == ("published", "started anew on 3 shards")
-    assert champion(place).load().schema.features == ("x0", "x1", "x2", "x3")
+    assert champion(root).load().schema.features == ("x0", "x1", "x2", "x3")
 
 
-def test_changed_training_settings_start_a_new_learner(place: Path) -> None:
-    shards(place, 1)
-    assert retrain(settings(place, train={"frequencies": 10, "class_weights": {"1": 1.25}}))["outcome"] == "published"
-    shards(place, 2)
+def test_changed_training_settings_start_a_new_learner(root: Path) -> None:
+    shards(root, 1)
+    assert retrain(settings(root, train={"frequencies": 10, "class_weights": {"1": 1.25}}))["outcome"] == "published"
+    shards(root, 2)
     elsewhere = {"frequencies": 10, "class_weights": {"1": 1.25}, "threads": 2, "mode": "stream"}
-    assert retrain(settings(place, train=elsewhere))["how"] == "continued with 1 new shards"
-    shards(place, 3)
-    run = RetrainingRun(settings(place, train=elsewhere | {"frequencies": 15, "passes": 2}))
+    assert retrain(settings(root, train=elsewhere))["how"] == "continued with 1 new shards"
+    shards(root, 3)
+    run = RetrainingRun(settings(root, train=elsewhere | {"frequencies": 15, "passes": 2}))
     metrics = {stage: run.perform_stage(stage) for stage in RETRAIN_STAGES}
     run.close()
     assert metrics["learn"]["anew"] == "frequencies changed from 10 (m@2) to 15"
     assert run.result()["how"] == "started anew on 3 shards, because frequencies changed from 10 (m@2) to 15"
-    assert arrays(place)["weights"].shape == (1, 30)
-    assert lineage(place) == [f"day-{day:02d}.parquet" for day in (1, 2, 3)]
+    assert arrays(root)["weights"].shape == (1, 30)
+    assert lineage(root) == [f"day-{day:02d}.parquet" for day in (1, 2, 3)]
 
 
-def test_settings_without_an_effect_do_not_start_a_new_learner(place: Path) -> None:
-    shards(place, 1)
-    nightly = settings(place, train={"frequencies": 10})
+def test_settings_without_an_effect_do_not_start_a_new_learner(root: Path) -> None:
+    shards(root, 1)
+    nightly = settings(root, train={"frequencies": 10})
     retrain(nightly)
     now = open_champion(Registry(nightly.registry).model("m"))
     assert now is not None
@@ -136,16 +136,16 @@ def test_a_single_shard_is_checked_without_limits_on_columns() -> None:
     assert without_constraints(limited) == without_constraints(free) == free
 
 
-def test_a_release_without_effect_is_refused(place: Path) -> None:
-    store = ShardStore(place / "registry" / "m" / "data")
-    schema = store.set_reference(first_schema(place))
-    few = validated(store, land(place / "in", "few.parquet", content(1).slice(0, 20)), schema)
-    releasing = settings(place, release=[few.key])
+def test_a_release_without_effect_is_refused(root: Path) -> None:
+    store = ShardStore(root / "registry" / "m" / "data")
+    schema = store.set_reference(first_schema(root))
+    few = validated(store, land(root / "in", "few.parquet", content(1).slice(0, 20)), schema)
+    releasing = settings(root, release=[few.key])
     check_arrivals(releasing)
     refused_by_both(
-        settings(place, release=["ffff"]), rf"names no shard; .* Quarantined shards: {few.key} \(few\.parquet"
+        settings(root, release=["ffff"]), rf"names no shard; .* Quarantined shards: {few.key} \(few\.parquet"
     )
-    (place / "in" / "few.parquet").unlink()
+    (root / "in" / "few.parquet").unlink()
     with pytest.raises(
         DataError,
         match=rf"few\.parquet is quarantined and no longer in .* Restore the file, or remove {few.key} from",
@@ -171,17 +171,17 @@ def test_settings_without_their_defaults_are_the_same_settings(ingest: dict[str,
     assert retrain_settings.ingest == IngestSettings(**ingest)
 
 
-def test_a_learnt_metric_of_a_published_run_is_kept(place: Path) -> None:
-    rows = place / "rows.parquet"
+def test_a_learnt_metric_of_a_published_run_is_kept(root: Path) -> None:
+    rows = root / "rows.parquet"
     pq.write_table(content(1), rows)
     values = {"solver": "ridge", "metric": "diagonal", "rescale": "standard", "n_landmarks": 100}
     ingest = {"target": "y", "scale": "standard", "keys": ["hour"]}
-    trained = train(TrainSettings(data=str(rows), ingest=ingest, out=str(place / "run"), **values))
+    trained = train(TrainSettings(data=str(rows), ingest=ingest, out=str(root / "run"), **values))
     metric = trained.model.schema.metric
     assert metric[2] < metric[0] + metric[1]
-    publish_trained(Registry(place / "registry").model("m"), place / "run", promote=True)
-    shards(place, 2)
-    second = retrain(settings(place))
+    publish_trained(Registry(root / "registry").model("m"), root / "run", promote=True)
+    shards(root, 2)
+    second = retrain(settings(root))
     assert second["metrics"]["champion"]["accuracy"] == pytest.approx(trained["test"]["accuracy"], abs=0.1)
-    for version in Registry(place / "registry").model("m").versions():
+    for version in Registry(root / "registry").model("m").versions():
         assert version.load().schema.metric == metric

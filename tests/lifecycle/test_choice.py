@@ -22,7 +22,7 @@ from okl.report.retraining import summary_text
 from okl.solvers.settings import TrainSettings
 from tests.lifecycle.shards import land
 from tests.lifecycle.stories import champion, lineage, settings
-from tests.lifecycle.test_chosen import Stages, unnamed
+from tests.lifecycle.test_chosen import Stages, automatic_settings
 from tests.runs.small_choice import make_choice_small
 
 # The rule.
@@ -49,7 +49,7 @@ def test_a_signal_makes_a_choice_due_and_again_as_rows_since_then_grow() -> None
     assert made == [5, 6, 8, 12, 19], "with 1, 2, 4, 8 and 15 shards since, the last with a window that begins later"
 
 
-def test_a_choice_begins_at_the_first_shard_of_a_signal_of_several() -> None:
+def test_a_choice_starts_at_the_first_shard_of_a_signal_over_several() -> None:
     shards = stream(*[0.1] * 4, *[0.4] * 3, fired=(6,))
     assert latest_drift(shards) == (6, 6)
     assert shards[6].scored is not None
@@ -81,7 +81,7 @@ def test_four_times_the_rows_make_a_choice_due() -> None:
     assert find_cause(stream(0.1, 0.1), 0, 0, 2000, 10) is None, "rows of the last choice are unknown"
 
 
-def test_few_false_causes_where_nothing_changes() -> None:
+def test_few_false_reasons_for_a_choice_without_changes() -> None:
     """Rates of 60 streams of 60 nights, 300 rows a night, vary by 10% from day to day."""
     random, causes = np.random.default_rng(3), 0
     for _ in range(60):
@@ -102,12 +102,12 @@ def test_few_false_causes_where_nothing_changes() -> None:
 
 
 @pytest.fixture
-def place(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     make_choice_small(monkeypatch)
-    return place
+    return root
 
 
-def night(place: Path, number: int, changed: bool, rows: int = 600, numbers: bool = False) -> None:
+def night(root: Path, number: int, changed: bool, rows: int = 600, numbers: bool = False) -> None:
     """Return a day with a linear border or mean, or a circular one in other inputs with another unit."""
     random = np.random.default_rng(number)
     x = random.standard_normal((rows, 4)) * [1.0, 1.0, 20.0, 20.0]
@@ -116,45 +116,45 @@ def night(place: Path, number: int, changed: bool, rows: int = 600, numbers: boo
     label = signal + 0.1 * random.standard_normal(rows) if numbers else np.where(signal > 0, 1, -1)
     columns: dict[str, Any] = {f"x{i}": column.astype(np.float32) for i, column in enumerate(x.T)}
     columns |= {"hour": 24.0 * number + np.sort(random.random(rows)) * 24, "y": label}
-    land(place / "in", f"day-{number:02d}.parquet", pa.table(columns))
+    land(root / "in", f"day-{number:02d}.parquet", pa.table(columns))
 
 
-def settings_for(place: Path, **more: Any) -> Any:
+def settings_for(root: Path, **more: Any) -> Any:
     train = more.pop("train", {})
-    return unnamed(place, **train).model_copy(update={"publish_if": "better", "contradiction": False} | more)
+    return automatic_settings(root, **train).model_copy(update={"publish_if": "better", "contradiction": False} | more)
 
 
-def begin(place: Path, last: dict[str, Any] | None = None, numbers: bool = False, **more: Any) -> dict[str, Any]:
+def begin(root: Path, last: dict[str, Any] | None = None, numbers: bool = False, **more: Any) -> dict[str, Any]:
     """Run the first file, two others, and a fourth one with changed rows."""
     for files in ((1,), (2, 3)):
         for number in files:
-            night(place, number, changed=False, numbers=numbers)
-        assert retrain(settings_for(place, **more))["choice"] is None
-    night(place, 4, changed=True, numbers=numbers)
-    return retrain(settings_for(place, **(more | (last or {}))))
+            night(root, number, changed=False, numbers=numbers)
+        assert retrain(settings_for(root, **more))["choice"] is None
+    night(root, 4, changed=True, numbers=numbers)
+    return retrain(settings_for(root, **(more | (last or {}))))
 
 
 @pytest.mark.parametrize("numbers", [False, True])
-def test_drift_makes_a_new_choice_that_later_versions_keep(place: Path, numbers: bool) -> None:
-    result = begin(place, numbers=numbers)
+def test_drift_makes_a_new_choice_that_later_versions_keep(root: Path, numbers: bool) -> None:
+    result = begin(root, numbers=numbers)
     assert result["drift"]["found"], result["drift"]
     assert result["outcome"] == "published"
     assert result["choice"]["outcome"] == "published", result["choice"]
     summary = " ".join(summary_text(result).split())
     assert "chosen again: Solver and settings were chosen again, because day-04.parquet shows drift (" in summary
-    version = champion(place)
+    version = champion(root)
     entry = version.lineage.settings["choice"]
     assert entry["cause"] in summary
     made = version.load()
-    store = ShardStore(place / "registry" / "m" / "data")
+    store = ShardStore(root / "registry" / "m" / "data")
     reference = store.reference()
     assert reference is not None
     assert made.schema.feature_statistics != reference.feature_statistics, "scaled by the rows of the choice"
     assert numbers or made.schema.metric != reference.metric, "other inputs matter"
     assert all(one.compared for one in later_choices(store))
     stages = Stages()
-    night(place, 5, changed=True, rows=300, numbers=numbers)  # too few to nearly double the rows since the signal
-    second = retrain(settings_for(place), observer=stages)
+    night(root, 5, changed=True, rows=300, numbers=numbers)  # too few to nearly double the rows since the signal
+    second = retrain(settings_for(root), observer=stages)
     assert "choose" not in stages.progress
     assert second["choice"] is None
     errors = second["progressive"][0]
@@ -162,42 +162,42 @@ def test_drift_makes_a_new_choice_that_later_versions_keep(place: Path, numbers:
         "the champion reads the rows by its own scaling and metric"
     )
     assert second["outcome"] == "published"
-    assert champion(place).lineage.settings["choice"] == entry
-    assert champion(place).load().schema.shift_and_factor[1].tolist() == made.schema.shift_and_factor[1].tolist()
+    assert champion(root).lineage.settings["choice"] == entry
+    assert champion(root).load().schema.shift_and_factor[1].tolist() == made.schema.shift_and_factor[1].tolist()
     if entry["first"]:
         assert second["how"] == "solved on the latest 2 shards", "windows begin with that of the choice"
 
 
-def test_a_choice_that_was_rolled_back_stays_so_until_a_new_file_arrives(place: Path) -> None:
-    made = begin(place)["version"]
-    model = Registry(place / "registry").model("m")
+def test_a_choice_that_was_rolled_back_stays_so_until_a_new_file_arrives(root: Path) -> None:
+    made = begin(root)["version"]
+    model = Registry(root / "registry").model("m")
     model.rollback()
-    again = retrain(settings_for(place))
+    again = retrain(settings_for(root))
     assert again["outcome"] == "judged before", again["reason"]
     assert f"trained on before, in m@{made}, which is no longer the champion" in again["reason"]
-    night(place, 5, changed=True)
-    third = retrain(settings_for(place))
+    night(root, 5, changed=True)
+    third = retrain(settings_for(root))
     assert third["outcome"] == "published"
     assert third["choice"]["cause"].startswith("there are "), "twice the rows since the drift"
 
 
-def test_a_choice_that_an_excluded_shard_may_have_decided_is_made_again(place: Path) -> None:
-    assert begin(place)["choice"]["outcome"] == "published"
-    of_day_4 = champion(place).lineage.settings["choice"]
-    result = retrain(settings_for(place, exclude=("day-04.parquet",)))
+def test_a_choice_that_an_excluded_shard_may_have_decided_is_made_again(root: Path) -> None:
+    assert begin(root)["choice"]["outcome"] == "published"
+    of_day_4 = champion(root).lineage.settings["choice"]
+    result = retrain(settings_for(root, exclude=("day-04.parquet",)))
     assert result["choice"]["cause"] == "day-04.parquet was excluded"
     assert result["outcome"] == "published", "it is not worse on the rows of the other days"
-    entry = champion(place).lineage.settings.get("choice", {})
+    entry = champion(root).lineage.settings.get("choice", {})
     assert entry.get("last") != of_day_4["last"]
-    assert sorted(lineage(place)) == ["day-01.parquet", "day-02.parquet", "day-03.parquet"]
+    assert sorted(lineage(root)) == ["day-01.parquet", "day-02.parquet", "day-03.parquet"]
     mistakes = result["metrics"]["challenger"]["mistake_rate"]
     assert mistakes < 0.5 * result["metrics"]["champion"]["mistake_rate"]
 
 
-def test_the_same_nights_give_the_same_bits_after_an_interrupt(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin(place)
-    right = weights_digest(champion(place).files / "model")
-    elsewhere = place / "again"
+def test_the_same_nights_give_the_same_bits_after_an_interrupt(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(root)
+    right = weights_digest(champion(root).files / "model")
+    elsewhere = root / "again"
     (elsewhere / "in").mkdir(parents=True)
     with monkeypatch.context() as patch:
         patch.setattr("okl.lifecycle.versions.LearningPlan.learn", _interrupted_after(3))
@@ -226,9 +226,9 @@ def _interrupted_after(n_trainings: int) -> Any:
     return learn_or_stop
 
 
-def test_a_given_solver_is_never_replaced_and_keep_switches_the_choice_off(place: Path) -> None:
-    assert begin(place, choose="keep")["choice"] is None
-    named = place / "named"
+def test_a_given_solver_is_never_replaced_and_keep_switches_the_choice_off(root: Path) -> None:
+    assert begin(root, choose="keep")["choice"] is None
+    named = root / "named"
     (named / "in").mkdir(parents=True)
     first = settings(named, contradiction=False, publish_if="better", ingest={"keys": ["hour"]})
     for numbers in ((1,), (2, 3), (4,)):
@@ -241,15 +241,15 @@ def test_a_given_solver_is_never_replaced_and_keep_switches_the_choice_off(place
     assert not list((named / "registry" / "m" / "data").glob("choices/*"))
 
 
-def test_a_requested_choice_needs_no_new_file_and_is_compared_once(place: Path) -> None:
-    night(place, 1, changed=False)
-    first = settings(place, train={"frequencies": 10}, ingest={"keys": ["hour"]})
+def test_a_requested_choice_needs_no_new_file_and_is_compared_once(root: Path) -> None:
+    night(root, 1, changed=False)
+    first = settings(root, train={"frequencies": 10}, ingest={"keys": ["hour"]})
     assert retrain(first)["outcome"] == "published"
-    result = retrain(settings_for(place, choose="again"))
+    result = retrain(settings_for(root, choose="again"))
     assert result["choice"]["cause"] == "--choose again was given"
     assert result["outcome"] in ("published", "kept")
     assert "newest reserved rows" not in result["reason"].partition(". ")[2], "no row is newer than others"
-    again = retrain(settings_for(place, choose="again"))
+    again = retrain(settings_for(root, choose="again"))
     assert again["outcome"] == "judged before"
     assert again["reason"] == "The same choice was made and compared before."
     both = first.model_copy(update={"choose": "again"})
@@ -258,23 +258,23 @@ def test_a_requested_choice_needs_no_new_file_and_is_compared_once(place: Path) 
             run(both)
 
 
-def test_rows_that_follow_a_curved_border_are_not_noise_to_a_linear_model(place: Path) -> None:
+def test_rows_that_follow_a_curved_border_are_not_noise_to_a_linear_model(root: Path) -> None:
     linear = TrainSettings(data="", solver="ridge", kernel="linear", threads=1)
     for numbers in ((1,), (2, 3)):
         for number in numbers:
-            night(place, number, changed=False)
-        retrain(settings_for(place, contradiction=True).model_copy(update={"train": linear}))
-    night(place, 4, changed=True)
-    result = retrain(settings_for(place, contradiction=True))
+            night(root, number, changed=False)
+        retrain(settings_for(root, contradiction=True).model_copy(update={"train": linear}))
+    night(root, 4, changed=True)
+    result = retrain(settings_for(root, contradiction=True))
     assert result["settings"]["train"]["kernel"] == "linear", "which agrees with a circle by chance only"
     assert abs(result["progressive"][0]["agreement"]) < 0.1
     assert not result["shards"]["rejected"], result["shards"]["rejected"]
 
 
-def test_a_new_choice_is_the_same_on_workers(place: Path) -> None:
-    begin(place)
-    right = weights_digest(champion(place).files / "model")
-    elsewhere = place / "workers"
+def test_a_new_choice_is_the_same_on_workers(root: Path) -> None:
+    begin(root)
+    right = weights_digest(champion(root).files / "model")
+    elsewhere = root / "workers"
     (elsewhere / "in").mkdir(parents=True)
     begin(elsewhere, last={"train": {"workers": 2}})
     assert weights_digest(champion(elsewhere).files / "model") == right

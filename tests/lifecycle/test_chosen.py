@@ -26,14 +26,14 @@ from tests.runs.small_choice import make_choice_small
 
 
 @pytest.fixture
-def place(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     make_choice_small(monkeypatch)
-    return place
+    return root
 
 
-def unnamed(place: Path, **values: Any) -> RetrainSettings:
+def automatic_settings(root: Path, **values: Any) -> RetrainSettings:
     """Return settings without a solver, for a short automatic choice."""
-    given = {"name": "m", "source": str(place / "in"), "registry": str(place / "registry"), "settle_seconds": 0}
+    given = {"name": "m", "source": str(root / "in"), "registry": str(root / "registry"), "settle_seconds": 0}
     more = {"ingest": {"keys": ["hour"]}, "publish_if": "not worse"}
     return RetrainSettings.model_validate(given | more | {"train": {"threads": 1, "budget_seconds": 0.2} | values})
 
@@ -50,133 +50,135 @@ class Stages(NullObserver):
         self.progress[self.current] = total
 
 
-def test_a_new_model_is_chosen_as_in_training_and_later_nights_keep_it(place: Path) -> None:
-    shards(place, 1)
+def test_a_new_model_is_chosen_as_in_training_and_later_nights_keep_it(root: Path) -> None:
+    shards(root, 1)
     stages = Stages()
-    first = retrain(unnamed(place), observer=stages)
+    first = retrain(automatic_settings(root), observer=stages)
     assert "choose" in stages.progress, "a stage of its own"
     assert first["outcome"] == "published"
     summary = " ".join(summary_text(first).split())
     assert "chosen: " in summary
     assert "8 candidates" in summary or "of the median distance" in summary
     assert "Later retrainings keep this choice until drift, more errors, or four times the rows" in summary
-    begun = champion(place)
-    model = begun.load()
+    first_version = champion(root)
+    model = first_version.load()
     assert model.configuration["solver"] == "ridge"
     assert model.schema.scale != "none"
     assert first["metrics"]["challenger"]["accuracy"] > 0.9
-    shards(place, 2)
+    shards(root, 2)
     stages = Stages()
-    second = retrain(unnamed(place), observer=stages)
+    second = retrain(automatic_settings(root), observer=stages)
     assert "choose" not in stages.progress
     assert second["chosen"] == []
     assert "chosen: " not in summary_text(second)
     assert second["how"] == "solved on the latest 2 shards"
-    then = champion(place).load()
-    kept = ("solver", "kernel", "bandwidth", "n_landmarks", "precision")
+    then = champion(root).load()
+    kept_options = ("solver", "kernel", "bandwidth", "n_landmarks", "precision")
     reasons = [{why for name, why in one.provenance["chosen"].items() if "_reason" in name} for one in (model, then)]
     assert all("by the automatic choice" in why and "as given" not in why for why in reasons), reasons
-    assert [then.configuration[name] for name in kept] == [model.configuration[name] for name in kept]
+    assert [then.configuration[name] for name in kept_options] == [model.configuration[name] for name in kept_options]
     assert (then.schema.scale, then.schema.metric) == (model.schema.scale, model.schema.metric)
-    given = retrain(unnamed(place, seed=3))
+    given = retrain(automatic_settings(root, seed=3))
     assert given["settings"]["train"]["seed"] == 3
 
 
-def test_a_choice_outlives_a_run_that_ends_before_the_first_version_and_is_refused_if_damaged(place: Path) -> None:
-    shards(place, 1)
-    assert retrain(unnamed(place).model_copy(update={"dry_run": True}))["outcome"] == "dry run"
-    file = place / "registry" / "m" / "data" / "choice.json"
+def test_a_choice_outlives_a_run_that_ends_before_the_first_version_and_is_refused_if_damaged(root: Path) -> None:
+    shards(root, 1)
+    assert retrain(automatic_settings(root).model_copy(update={"dry_run": True}))["outcome"] == "dry run"
+    file = root / "registry" / "m" / "data" / "choice.json"
     right = file.read_text()
     file.write_text("{")
     with pytest.raises(DataError, match=r"choice\.json is damaged: .* Remove it, and name a solver"):
-        retrain(unnamed(place))
+        retrain(automatic_settings(root))
     file.write_text(right)
-    chosen = ShardStore(place / "registry" / "m" / "data").choice()
+    chosen = ShardStore(root / "registry" / "m" / "data").choice()
     assert chosen["solver"] == "ridge"
-    result = retrain(unnamed(place))
+    result = retrain(automatic_settings(root))
     assert result["outcome"] == "published"
     assert {name: result["settings"]["train"][name] for name in chosen} == chosen
 
 
-def test_options_of_the_choice_hold_for_a_new_model_and_may_stay(place: Path) -> None:
-    first_settings = unnamed(place, validation="blocks", optimise="log-loss")
-    shards(place, 1)
+def test_options_of_the_choice_hold_for_a_new_model_and_may_stay(root: Path) -> None:
+    first_settings = automatic_settings(root, validation="blocks", optimise="log-loss")
+    shards(root, 1)
     first = retrain(first_settings)
     assert "5 contiguous folds" in " ".join(first["chosen"])
     assert "log loss" in " ".join(first["chosen"])
-    shards(place, 2)
+    shards(root, 2)
     assert retrain(first_settings)["outcome"] == first["outcome"] == "published"
 
 
-def test_a_model_continues_with_its_original_solver(place: Path) -> None:
-    shards(place, 1)
-    retrain(settings(place))
-    weights = champion(place).load().predictor.arrays()["weights"]
-    shards(place, 2)
-    result = retrain(unnamed(place))
+def test_a_model_continues_with_its_original_solver(root: Path) -> None:
+    shards(root, 1)
+    retrain(settings(root))
+    weights = champion(root).load().predictor.arrays()["weights"]
+    shards(root, 2)
+    result = retrain(automatic_settings(root))
     assert result["how"] == "continued with 1 new shards"
     assert result["settings"]["train"]["solver"] == "fogd"
-    assert not np.array_equal(champion(place).load().predictor.arrays()["weights"], weights)
+    assert not np.array_equal(champion(root).load().predictor.arrays()["weights"], weights)
 
 
-def test_a_quarantined_first_file_decides_nothing_of_later_ones(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(place)
+def test_a_quarantined_first_file_does_not_affect_later_ones(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
     monkeypatch.setenv("OKL_HOME", "home")  # a relative folder
-    shards(place, 1, rows=12)
-    result = retrain(unnamed(place))
+    shards(root, 1, rows=12)
+    result = retrain(automatic_settings(root))
     assert result["outcome"] == "nothing new"
     assert [shard["kinds"] for shard in result["shards"]["rejected"]] == [["too-few-rows"]]
     assert not result["chosen"]
-    shards(place, 2)
-    later = retrain(settings(place, ingest={"scale": "minmax", "keys": ["hour"]}))
+    shards(root, 2)
+    later = retrain(settings(root, ingest={"scale": "minmax", "keys": ["hour"]}))
     assert [shard["name"] for shard in later["shards"]["learnt"]] == ["day-02.parquet"]
-    reference = ShardStore(place / "registry" / "m" / "data").reference()
+    reference = ShardStore(root / "registry" / "m" / "data").reference()
     assert reference is not None
     assert reference.scale == "minmax"
 
 
-def test_the_choice_reads_the_labels_of_all_first_files_alike(place: Path) -> None:
+def test_the_choice_reads_equal_labels_in_all_first_files(root: Path) -> None:
     """Text labels are numbered in order of appearance; the second file begins with the other label."""
     first, second = (content(day, text=True) for day in (1, 2))
-    word = first["y"][0].as_py()
-    land(place / "in", "day-01.parquet", first)
-    ours = second.filter(pc.equal(second["y"], word))
-    others = second.filter(pc.not_equal(second["y"], word))
-    land(place / "in", "day-02.parquet", pa.concat_tables([others, ours]))
-    errors = re.findall(r"([\d.]+)% mistakes on 600 sampled rows", " ".join(retrain(unnamed(place))["chosen"]))
+    label = first["y"][0].as_py()
+    land(root / "in", "day-01.parquet", first)
+    same_label = second.filter(pc.equal(second["y"], label))
+    other_label = second.filter(pc.not_equal(second["y"], label))
+    land(root / "in", "day-02.parquet", pa.concat_tables([other_label, same_label]))
+    errors = re.findall(
+        r"([\d.]+)% mistakes on 600 sampled rows", " ".join(retrain(automatic_settings(root))["chosen"])
+    )
     assert [float(error) < 15.0 for error in errors] == [True], errors
 
 
-def test_a_file_with_other_dates_and_labels_is_left_to_the_contract(place: Path) -> None:
+def test_a_file_with_other_dates_and_labels_is_left_to_the_contract(root: Path) -> None:
     rows, others = content(1, text=True), content(2, text=True)
     days = [f"2026-03-{1 + row % 28:02d}" for row in range(rows.num_rows)]
     word = rows["y"][0].as_py()
     others = pa.concat_tables(
         [others.filter(pc.not_equal(others["y"], word)), others.filter(pc.equal(others["y"], word))]
     )
-    (place / "in").mkdir(exist_ok=True)
-    csv.write_csv(rows.append_column("day", [days]), place / "in" / "1.csv")
+    (root / "in").mkdir(exist_ok=True)
+    csv.write_csv(rows.append_column("day", [days]), root / "in" / "1.csv")
     other_days = [".".join(reversed(day.split("-"))) for day in days]
-    csv.write_csv(others.append_column("day", [other_days]), place / "in" / "2.csv")
-    result = retrain(settings(place, train={"frequencies": 10}))
+    csv.write_csv(others.append_column("day", [other_days]), root / "in" / "2.csv")
+    result = retrain(settings(root, train={"frequencies": 10}))
     assert result["outcome"] == "published"
     assert [shard["name"] for shard in result["shards"]["learnt"]] == ["1.csv"]
 
 
 @pytest.mark.parametrize("days", [3, 400])
-def test_dates_of_a_short_period_in_the_first_files_are_named_once(place: Path, days: int) -> None:
+def test_dates_of_a_short_period_in_the_first_files_are_named_once(root: Path, days: int) -> None:
     rows = content(1)
     dates = np.datetime64("2026-03-01T12:00", "s") + np.arange(rows.num_rows) * (days * 86_400 // rows.num_rows)
-    land(place / "in", "day-01.parquet", rows.append_column("at", pa.array(dates)))
-    summary = " ".join(summary_text(retrain(settings(place, train={"frequencies": 10}))).split())
+    land(root / "in", "day-01.parquet", rows.append_column("at", pa.array(dates)))
+    summary = " ".join(summary_text(retrain(settings(root, train={"frequencies": 10}))).split())
     assert ("Dates of a short period: 'at' (3 days). Later files have later dates" in summary) == (days == 3)
-    land(place / "in", "day-02.parquet", content(2).append_column("at", pa.array(dates)))
-    assert "short period" not in summary_text(retrain(settings(place, train={"frequencies": 10})))
+    land(root / "in", "day-02.parquet", content(2).append_column("at", pa.array(dates)))
+    assert "short period" not in summary_text(retrain(settings(root, train={"frequencies": 10})))
 
 
 @pytest.mark.parametrize("dates", ["auto", "parts"])
 def test_the_first_files_decide_whether_hours_and_weekdays_are_inputs(
-    place: Path, dates: str, monkeypatch: pytest.MonkeyPatch
+    root: Path, dates: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("okl.runs.encodings.LEAST_BUDGET", 0.0)
     random = np.random.default_rng(2)
@@ -187,42 +189,42 @@ def test_the_first_files_decide_whether_hours_and_weekdays_are_inputs(
     target = is_open + 0.3 * number + 0.05 * random.standard_normal(1500)
     rows = pa.table({"at": at, "number": number, "y": target})
     for part in range(2):
-        land(place / "in", f"{part}.parquet", rows.slice(700 * part, 700))
-    given = unnamed(place, budget_seconds=3.0).model_copy(update={"ingest": IngestSettings(dates=dates)})
+        land(root / "in", f"{part}.parquet", rows.slice(700 * part, 700))
+    given = automatic_settings(root, budget_seconds=3.0).model_copy(update={"ingest": IngestSettings(dates=dates)})
     stages = Stages()
     result = retrain(given, observer=stages)
     assert result["outcome"] == "published"
-    (encoding,) = (one for one in champion(place).load().schema.encodings if one.column == "at")
+    (encoding,) = (one for one in champion(root).load().schema.encodings if one.column == "at")
     assert encoding.has_calendar == (dates == "auto")
     assert ("encode" in stages.seen) == (dates == "auto")
     assert stages.seen[stages.seen.index("confirm") + 1] == "hold"
-    land(place / "in", "2.parquet", rows.slice(1400))
+    land(root / "in", "2.parquet", rows.slice(1400))
     later = retrain(given)
     assert [shard["name"] for shard in later["shards"]["learnt"]] == ["2.parquet"]
     if dates == "auto":
         assert later["metrics"]["champion"]["rmse"] < 0.2
 
 
-def test_a_text_column_that_a_new_model_leaves_out_is_named_in_the_summary(place: Path) -> None:
+def test_a_text_column_that_a_new_model_leaves_out_is_named_in_the_summary(root: Path) -> None:
     rows = content(1)
     notes = [f"the {number} customer wrote about order {7 * number}" for number in range(rows.num_rows)]
-    land(place / "in", "day-01.parquet", rows.append_column("note", [notes]))
-    first = retrain(settings(place, train={"frequencies": 10}))
+    land(root / "in", "day-01.parquet", rows.append_column("note", [notes]))
+    first = retrain(settings(root, train={"frequencies": 10}))
     assert "Column 'note' is left out" in summary_text(first)
     assert "--text note" in summary_text(first)
-    shards(place, 2)
-    assert retrain(settings(place, train={"frequencies": 10}))["data_warnings"] == []
+    shards(root, 2)
+    assert retrain(settings(root, train={"frequencies": 10}))["data_warnings"] == []
 
 
-def test_a_shard_with_duplicate_rows_gives_a_warning_each_night(place: Path) -> None:
-    shards(place, 1)
-    assert retrain(settings(place))["data_warnings"] == []
-    land(place / "in", "day-02.parquet", pa.concat_tables([content(2, rows=300)] * 2))
-    (warning,) = retrain(settings(place))["data_warnings"]
+def test_a_shard_with_duplicate_rows_gives_a_warning_each_night(root: Path) -> None:
+    shards(root, 1)
+    assert retrain(settings(root))["data_warnings"] == []
+    land(root / "in", "day-02.parquet", pa.concat_tables([content(2, rows=300)] * 2))
+    (warning,) = retrain(settings(root))["data_warnings"]
     assert warning.startswith("day-02.parquet: 300 of 600 rows are copies of others")
 
 
-def test_groups_are_reserved_as_a_whole_in_all_shards(place: Path) -> None:
+def test_groups_are_reserved_as_a_whole_in_all_shards(root: Path) -> None:
     def night(number: int) -> dict[str, Any]:
         random = np.random.default_rng(number)
         person = random.integers(0, 60, 400)
@@ -232,11 +234,13 @@ def test_groups_are_reserved_as_a_whole_in_all_shards(place: Path) -> None:
     chosen = []
     for number in range(2):
         table = pa.table(night(number))
-        land(place / "in", f"day{number}.parquet", table)
-        given = unnamed(place, budget_seconds=1.0).model_copy(update={"ingest": IngestSettings(group="person")})
+        land(root / "in", f"day{number}.parquet", table)
+        given = automatic_settings(root, budget_seconds=1.0).model_copy(
+            update={"ingest": IngestSettings(group="person")}
+        )
         chosen.append(retrain(given))
     assert "5 folds of whole groups of 'person'" in chosen[0]["chosen"][0]
-    store = ShardStore(place / "registry" / "m" / "data")
+    store = ShardStore(root / "registry" / "m" / "data")
     persons: dict[str, set[int]] = {"train": set(), "test": set()}
     for record in store.records().values():
         data = store.dataset(record)

@@ -22,7 +22,7 @@ from tests.conftest import learnable_table
 from tests.runs.checkpoint_cases import ONLINE
 from tests.solver_cases import make_online_solver
 
-SEAM = 1024  # a multiple of a block of rows
+SPLIT_ROW = 1024  # a multiple of a block of rows
 ROWS = 1900
 
 
@@ -33,12 +33,12 @@ def execution() -> Any:
 
 
 @pytest.fixture(scope="module")
-def cut(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Dataset, Dataset, Dataset]]:
+def split_data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Dataset, Dataset, Dataset]]:
     """Return for each task all rows, the first 1024, and the others, with the same scaling."""
     folder, made = tmp_path_factory.mktemp("cut"), {}
     for task in ("binary", "multiclass", "regression"):
         table = learnable_table(task, ROWS).drop_columns(["split"])
-        parts = {"both": table, "first": table.slice(0, SEAM), "second": table.slice(SEAM)}
+        parts = {"both": table, "first": table.slice(0, SPLIT_ROW), "second": table.slice(SPLIT_ROW)}
         settings = IngestSettings(scale="standard", scale_target=task == "regression", rows_per_group=256, task=task)
         found: list[Dataset] = []
         for name, rows in parts.items():
@@ -65,21 +65,21 @@ STREAMS = sorted(name for name, (_, settings) in ONLINE.items() if settings.get(
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_learning_a_then_b_is_learning_both_in_stored_order(
-    name: str, cut: dict[str, tuple[Dataset, Dataset, Dataset]], execution: Execution, tmp_path: Path
+    name: str, split_data: dict[str, tuple[Dataset, Dataset, Dataset]], execution: Execution, tmp_path: Path
 ) -> None:
     task, options = ONLINE[name]
-    both, first, second = cut[task]
+    both, first, second = split_data[task]
     settings = TrainSettings.model_validate({"data": "none", "order": "stored", **options, "passes": 1})
     solver = make_online_solver(settings, both)
-    begun = solver.start(both, execution)
-    at_once = finished(solver, begun, both, execution)
+    initial = solver.start(both, execution)
+    at_once = finished(solver, initial, both, execution)
     # the same learner, built on the same sample
-    half = finished(solver, solver.continued(begun, first), first, execution)
+    half = finished(solver, solver.continued(initial, first), first, execution)
     save_state(tmp_path / "state", half, {"model": "m"})
     stored, about = load_state(tmp_path / "state")
     whole = finished(solver, solver.continued(stored, second), second, execution)
     assert about == {"model": "m"}
-    assert half.learned.progress.rows == SEAM
+    assert half.learned.progress.rows == SPLIT_ROW
     assert whole.learned.progress == at_once.learned.progress
     assert whole.learned.progress.rows == ROWS
     expected, found = arrays_of(solver, at_once), arrays_of(solver, whole)
@@ -90,10 +90,10 @@ def test_learning_a_then_b_is_learning_both_in_stored_order(
 
 @pytest.mark.parametrize("name", ["fogd-mix", "fogd-sum", "bsgd-mix"])
 def test_rounds_continue_from_a_stored_state(
-    name: str, cut: dict[str, tuple[Dataset, Dataset, Dataset]], execution: Execution, tmp_path: Path
+    name: str, split_data: dict[str, tuple[Dataset, Dataset, Dataset]], execution: Execution, tmp_path: Path
 ) -> None:
     task, options = ONLINE[name]
-    both, first, second = cut[task]
+    both, first, second = split_data[task]
     solver = make_online_solver(TrainSettings.model_validate({"data": "none", **options}), both)
     half = finished(solver, solver.start(first, execution), first, execution)
     save_state(tmp_path / "state", half, {})
@@ -106,13 +106,13 @@ def test_rounds_continue_from_a_stored_state(
     assert states[0].rounds_before == solver.rounds
     assert states[0].learned.progress.rows == ROWS
     thirds = solver.continued(states[0], first)
-    assert (thirds.rounds_before, thirds.total_rows) == (2 * solver.rounds, ROWS + SEAM)
+    assert (thirds.rounds_before, thirds.total_rows) == (2 * solver.rounds, ROWS + SPLIT_ROW)
 
 
 def test_an_unfinished_run_does_not_continue_with_other_rows(
-    cut: dict[str, tuple[Dataset, Dataset, Dataset]], execution: Execution
+    split_data: dict[str, tuple[Dataset, Dataset, Dataset]], execution: Execution
 ) -> None:
-    both, first, second = cut["binary"]
+    both, first, second = split_data["binary"]
     solver = make_online_solver(TrainSettings(data="none", frequencies=20, step_size=0.1), both)
     state = solver.advance(solver.start(first, execution), first, execution)
     with pytest.raises(ConfigError, match="only after it has finished"):
@@ -120,9 +120,9 @@ def test_an_unfinished_run_does_not_continue_with_other_rows(
 
 
 def test_a_state_that_is_damaged_or_of_another_okl_is_refused(
-    cut: dict[str, tuple[Dataset, Dataset, Dataset]], execution: Execution, tmp_path: Path
+    split_data: dict[str, tuple[Dataset, Dataset, Dataset]], execution: Execution, tmp_path: Path
 ) -> None:
-    both, first, _ = cut["binary"]
+    both, first, _ = split_data["binary"]
     solver = make_online_solver(TrainSettings(data="none", frequencies=20, step_size=0.1), both)
     state = finished(solver, solver.start(first, execution), first, execution)
     older = replace(state, learner=replace(state.learner))

@@ -27,7 +27,7 @@ from okl.metrics.criterion import criterion_error
 from okl.report.format import CRITERION_NAMES
 from okl.runs.baselines import ConstantPredictor
 
-NOTHING = np.zeros((2, 2))
+NO_AGREEMENT = np.zeros((2, 2))
 RANDOM = np.random.default_rng(8)
 START = RANDOM.bit_generator.state
 
@@ -40,10 +40,10 @@ def _same_numbers() -> None:
 
 def of_classes(rows: int, champion: float, challenger: float) -> tuple[PairedSums, Mask, Mask]:
     first, second = RANDOM.random(rows) < champion, RANDOM.random(rows) < challenger
-    return PairedSums(rows, first.sum(), second.sum(), (first ^ second).sum(), NOTHING), first, second
+    return PairedSums(rows, first.sum(), second.sum(), (first ^ second).sum(), NO_AGREEMENT), first, second
 
 
-def test_the_test_of_classes_is_mcnemars() -> None:
+def test_classes_are_compared_by_mcnemars_test() -> None:
     for champion, challenger in ((0.3, 0.25), (0.2, 0.3), (0.1, 0.1)):
         pairs, first, second = of_classes(500, champion, challenger)
         assert (pairs.only_first, pairs.only_second) == ((first & ~second).sum(), (second & ~first).sum())
@@ -54,9 +54,9 @@ def test_the_test_of_classes_is_mcnemars() -> None:
         assert verdict.gain == pytest.approx(first.mean() - second.mean())
 
 
-def test_the_test_of_squared_errors_is_the_paired_t_test() -> None:
+def test_squared_errors_are_compared_by_the_paired_t_test() -> None:
     first, second = RANDOM.exponential(1.0, 300), RANDOM.exponential(0.9, 300)
-    pairs = PairedSums(300, first.sum(), second.sum(), np.square(first - second).sum(), NOTHING)
+    pairs = PairedSums(300, first.sum(), second.sum(), np.square(first - second).sum(), NO_AGREEMENT)
     verdict = paired_test("regression", pairs)
     for p_value, side in ((verdict.p_better, "greater"), (verdict.p_worse, "less")):
         assert p_value == pytest.approx(float(stats.ttest_rel(first, second, alternative=side).pvalue))
@@ -68,7 +68,7 @@ def scored_pairs(champion: float, challenger: float, rows: int = 4000) -> Paired
     scores = [-5.0 + skill * classes + RANDOM.normal(size=rows) * 0.7 for skill in (champion, challenger)]
     wrong = float(classes.sum())
     block = np.column_stack([*scores, classes]).astype(np.float32)
-    return PairedSums(rows, wrong, wrong, 0.0, NOTHING, scored=(block[:1500], block[1500:]))
+    return PairedSums(rows, wrong, wrong, 0.0, NO_AGREEMENT, scored=(block[:1500], block[1500:]))
 
 
 def of_log_losses(rows: int = 6000) -> tuple[PairedSums, Doubles, Doubles]:
@@ -81,7 +81,7 @@ def of_log_losses(rows: int = 6000) -> tuple[PairedSums, Doubles, Doubles]:
 
 
 @pytest.mark.parametrize("allowance", [0.0, 0.002])
-def test_the_test_of_log_losses_is_the_paired_t_test_of_what_exceeds_the_allowance(allowance: float) -> None:
+def test_log_losses_are_compared_by_the_paired_t_test_beyond_the_allowance(allowance: float) -> None:
     pairs, first, second = of_log_losses()
     verdict = paired_test("binary", pairs, "log-loss", allowance)
     assert (verdict.champion, verdict.challenger) == pytest.approx((first.mean(), second.mean()))
@@ -172,14 +172,16 @@ def test_models_of_a_rare_class_are_compared_though_their_mistakes_are_the_same(
 
 
 def test_a_first_version_need_not_be_better_than_a_constant() -> None:
-    kept = apply_rule("binary", {ALL: PairedSums(100, 20.0, 20.0, 0.0, NOTHING)}, PublishRule(), "the majority class")
+    kept = apply_rule(
+        "binary", {ALL: PairedSums(100, 20.0, 20.0, 0.0, NO_AGREEMENT)}, PublishRule(), "the majority class"
+    )
     first = first_version(kept)
     assert (kept.publish, first.publish) == (False, True)
     assert first.reason.startswith("Published: the first champion of this model; the challenger is not better than")
 
 
 def test_equal_predictors_are_not_better_and_not_worse() -> None:
-    same = PairedSums(100, 20.0, 20.0, 0.0, NOTHING)
+    same = PairedSums(100, 20.0, 20.0, 0.0, NO_AGREEMENT)
     assert not apply_rule("binary", {ALL: same}, PublishRule()).publish
     assert apply_rule("binary", {ALL: same}, PublishRule("not worse")).publish
     assert not apply_rule("regression", {ALL: same}, PublishRule()).publish
@@ -187,7 +189,7 @@ def test_equal_predictors_are_not_better_and_not_worse() -> None:
 
 
 def test_better_takes_a_margin_and_more_than_chance() -> None:
-    clear = PairedSums(1000, 200.0, 150.0, 90.0, NOTHING)
+    clear = PairedSums(1000, 200.0, 150.0, 90.0, NO_AGREEMENT)
     assert apply_rule("binary", {ALL: clear}, PublishRule()).publish
     assert apply_rule("binary", {ALL: clear}, PublishRule(margin=0.04)).publish
     kept = apply_rule("binary", {ALL: clear}, PublishRule(margin=0.06))
@@ -195,17 +197,17 @@ def test_better_takes_a_margin_and_more_than_chance() -> None:
         "Kept: the challenger is not better than the champion by the margin of 0.06. On 1,000 reserved rows: 15.00% "
         "wrong, the champion 20.00%."
     )
-    by_chance = apply_rule("binary", {ALL: PairedSums(1000, 200.0, 195.0, 105.0, NOTHING)}, PublishRule())
+    by_chance = apply_rule("binary", {ALL: PairedSums(1000, 200.0, 195.0, 105.0, NO_AGREEMENT)}, PublishRule())
     assert "not significantly better than the champion (p = 0.35, significant up to 0.05)" in by_chance.reason
-    worse = {ALL: PairedSums(1000, 150.0, 200.0, 90.0, NOTHING)}
+    worse = {ALL: PairedSums(1000, 150.0, 200.0, 90.0, NO_AGREEMENT)}
     assert not apply_rule("binary", worse, PublishRule("not worse")).publish
     assert apply_rule("binary", worse, PublishRule("not worse", margin=0.06, slice_margin=0.1)).publish
 
 
 def test_a_slice_that_is_worse_keeps_the_champion_unless_it_is_small_or_by_chance() -> None:
-    better = PairedSums(1000, 200.0, 150.0, 90.0, NOTHING)
-    bad, tiny = PairedSums(100, 10.0, 40.0, 34.0, NOTHING), PairedSums(20, 0.0, 18.0, 18.0, NOTHING)
-    chance = PairedSums(100, 10.0, 14.0, 20.0, NOTHING)
+    better = PairedSums(1000, 200.0, 150.0, 90.0, NO_AGREEMENT)
+    bad, tiny = PairedSums(100, 10.0, 40.0, 34.0, NO_AGREEMENT), PairedSums(20, 0.0, 18.0, 18.0, NO_AGREEMENT)
+    chance = PairedSums(100, 10.0, 14.0, 20.0, NO_AGREEMENT)
     kept = apply_rule("binary", {ALL: better, "hour = 3": bad, "hour = 4": better}, PublishRule())
     assert (kept.kind, kept.worse_slices) == ("keep", ("hour = 3",))
     assert "worse on 1 of 2 slices (hour = 3: 40.00% wrong, the champion 10.00%)" in kept.reason
@@ -216,12 +218,14 @@ def test_a_slice_that_is_worse_keeps_the_champion_unless_it_is_small_or_by_chanc
 
 
 def test_labels_without_a_reserved_row_are_named() -> None:
-    decision = apply_rule("binary", {ALL: PairedSums(100, 20.0, 5.0, 15.0, NOTHING)}, PublishRule(), missing=("'yes'",))
+    decision = apply_rule(
+        "binary", {ALL: PairedSums(100, 20.0, 5.0, 15.0, NO_AGREEMENT)}, PublishRule(), missing=("'yes'",)
+    )
     assert decision.publish
     assert decision.reason.endswith("No reserved row has the label 'yes'.")
 
 
-def test_agreement_by_chance_is_within_chance_and_its_contrary_is_found() -> None:
+def test_random_agreement_is_accepted_and_contradiction_is_found() -> None:
     deviations = []
     for _ in range(400):
         true, predicted = RANDOM.random(200) < 0.3, RANDOM.random(200) < 0.6
@@ -271,8 +275,8 @@ def aged(newest: PairedSums, before: PairedSums) -> dict[str, PairedSums]:
 
 
 def test_better_is_on_the_newest_rows_and_what_may_be_chance_takes_those_before() -> None:
-    clear, slight = PairedSums(300, 60.0, 30.0, 50.0, NOTHING), PairedSums(300, 60.0, 57.0, 41.0, NOTHING)
-    worse, alike = PairedSums(900, 150.0, 220.0, 90.0, NOTHING), PairedSums(900, 150.0, 152.0, 90.0, NOTHING)
+    clear, slight = PairedSums(300, 60.0, 30.0, 50.0, NO_AGREEMENT), PairedSums(300, 60.0, 57.0, 41.0, NO_AGREEMENT)
+    worse, alike = PairedSums(900, 150.0, 220.0, 90.0, NO_AGREEMENT), PairedSums(900, 150.0, 152.0, 90.0, NO_AGREEMENT)
     assert apply_rule("binary", aged(clear, worse), PublishRule()).publish  # a change is followed
     followed = apply_rule("binary", aged(slight, alike), PublishRule())
     assert followed.publish
@@ -303,7 +307,7 @@ def test_better_is_on_the_newest_rows_and_what_may_be_chance_takes_those_before(
 
 
 def test_repeated_tests_on_the_same_rows_reduce_the_level() -> None:
-    clear, worse = PairedSums(300, 60.0, 40.0, 100.0, NOTHING), PairedSums(900, 150.0, 220.0, 90.0, NOTHING)
+    clear, worse = PairedSums(300, 60.0, 40.0, 100.0, NO_AGREEMENT), PairedSums(900, 150.0, 220.0, 90.0, NO_AGREEMENT)
     chance = paired_test("binary", clear).p_better
     assert 0.05 / 6 < chance < 0.05
     assert apply_rule("binary", aged(clear, worse), PublishRule(), looks=0).publish

@@ -22,11 +22,11 @@ def version_of(kept: Lineage) -> Version:
     return Version("churn", Path("nowhere"), Publication(3, "0003", "f" * 64, {}, kept, 2))
 
 
-BEFORE = version_of(lineage(0.25, 1000))
+PREVIOUS = version_of(lineage(0.25, 1000))
 
 
-def test_both_values_of_all_that_differs_and_nothing_else() -> None:
-    found = changes_since(BEFORE, lineage(0.2, 1500, frequencies=400), "the champion")
+def test_descriptions_have_both_values_of_every_difference_and_nothing_else() -> None:
+    found = changes_since(PREVIOUS, lineage(0.2, 1500, frequencies=400), "the champion")
     assert found == {
         "name": "churn@3",
         "what": "the champion",
@@ -35,21 +35,21 @@ def test_both_values_of_all_that_differs_and_nothing_else() -> None:
         "data": {"rows learnt": [1000, 1500], "last shard": ["part-1000", "part-1500"]},
         "settings": {"frequencies": ["50", "400"]},
     }
-    same = changes_since(BEFORE, BEFORE.lineage, "")
+    same = changes_since(PREVIOUS, PREVIOUS.lineage, "")
     assert [same[part] for part in ("metrics", "data", "settings")] == [{}, {}, {}]
 
 
 def test_settings_of_a_run_and_of_a_retraining_are_compared_where_both_have_them() -> None:
     retrained = Lineage(3, (), {"train": {"solver": "fogd", "frequencies": 400}, "seed": 7, "judging": {"margin": 1}})
-    found = changes_since(BEFORE, retrained, "")
+    found = changes_since(PREVIOUS, retrained, "")
     assert found["data"].keys() == {"new shards", "new rows", "last shard"}  # in addition to the shards of its parent
     assert found["settings"] == {"frequencies": ["50", "400"]}
-    assert changes_since(version_of(retrained), BEFORE.lineage, "")["settings"] == {"frequencies": ["400", "50"]}
+    assert changes_since(version_of(retrained), PREVIOUS.lineage, "")["settings"] == {"frequencies": ["400", "50"]}
 
 
 def test_a_report_says_what_changed_with_both_values_and_the_difference() -> None:
     result = undrawn(made_result("binary", ("no", "yes")))
-    previous = changes_since(BEFORE, lineage(0.2, 1500, frequencies=400), "the champion so far")
+    previous = changes_since(PREVIOUS, lineage(0.2, 1500, frequencies=400), "the champion so far")
     for report in (html_report, markdown_report):
         page = report(result | {"previous": previous})
         assert "What changed since churn@3?" in page

@@ -20,13 +20,13 @@ def scored(rows: int, wrong: int, fired: bool = False) -> ShardScores:
     return ShardScores(1, rows, wrong, wrong / rows, 0.5, fired=fired)
 
 
-def by_another_rule(table: pa.Table) -> pa.Table:
+def rows_of_another_rule(table: pa.Table) -> pa.Table:
     """Return rows whose label depends on another input, so that the champion is no better than chance."""
     label = np.where(table["x2"].to_numpy() > 0, 1, -1)
     return table.set_column(table.schema.names.index("y"), "y", [label])
 
 
-def followed(wrongs: list[int], rows: int) -> list[ShardScores]:
+def compare_in_order(wrongs: list[int], rows: int) -> list[ShardScores]:
     past: list[ShardScores] = []
     for wrong in wrongs:
         past.append(compared(past, scored(rows, wrong)))
@@ -51,22 +51,22 @@ def test_the_deviation_is_that_of_fishers_test_in_units_of_what_days_vary_by() -
     assert compared(past, scored(500, 180)).fired
 
 
-def test_where_nothing_changes_one_shard_in_a_thousand_fires_also_if_days_differ() -> None:
+def test_without_changes_at_most_one_shard_in_a_thousand_fires_even_if_days_vary() -> None:
     random, fired, shards_seen = np.random.default_rng(5), 0, 0
     for spread in (0.0, 0.1, 0.2):
         for _ in range(20):
             rates = np.clip(0.2 * (1.0 + spread * random.standard_normal(30)), 0.01, 0.9)
-            past = followed(random.binomial(600, rates).tolist(), 600)
+            past = compare_in_order(random.binomial(600, rates).tolist(), 600)
             fired, shards_seen = fired + sum(one.fired for one in past), shards_seen + len(past)
     assert shards_seen == 1800
     assert fired <= stats.binom.isf(1e-4, shards_seen, 0.0015)  # seeded, so that it is one number: see the figures
 
 
-def test_a_change_fires_once_and_the_comparison_begins_anew() -> None:
+def test_a_change_fires_once_and_the_comparison_restarts() -> None:
     random = np.random.default_rng(6)
     for _ in range(20):
         wrongs = [*random.binomial(600, 0.15, 12).tolist(), *random.binomial(600, 0.35, 8).tolist()]
-        assert [index for index, one in enumerate(followed(wrongs, 600)) if one.fired] == [12]
+        assert [index for index, one in enumerate(compare_in_order(wrongs, 600)) if one.fired] == [12]
 
 
 def test_a_small_significant_increase_is_no_signal_and_neither_is_an_improvement() -> None:
@@ -90,12 +90,12 @@ def test_a_return_to_the_old_relation_fires_although_errors_are_no_more_than_at_
     random = np.random.default_rng(7)
     for _ in range(20):
         wrongs = np.concatenate([random.binomial(600, rate, n) for rate, n in ((0.15, 6), (0.45, 1)) * 2])
-        assert [index for index, one in enumerate(followed(wrongs.tolist(), 600)) if one.fired] == [6, 13]
+        assert [index for index, one in enumerate(compare_in_order(wrongs.tolist(), 600)) if one.fired] == [6, 13]
 
 
 def test_a_champion_that_stays_bad_after_a_signal_fires_once() -> None:
     wrongs = np.random.default_rng(8).binomial(600, [0.15] * 6 + [0.45] * 8)
-    assert [index for index, one in enumerate(followed(wrongs.tolist(), 600)) if one.fired] == [6]
+    assert [index for index, one in enumerate(compare_in_order(wrongs.tolist(), 600)) if one.fired] == [6]
 
 
 def test_the_signal_is_a_sentence_with_figures() -> None:
@@ -114,7 +114,7 @@ def test_the_signal_is_a_sentence_with_figures() -> None:
     assert "No new row" in drift_of({})["why"]
 
 
-def test_more_errors_that_are_not_significant_are_not_called_alike() -> None:
+def test_a_nonsignificant_increase_of_errors_is_not_called_equal() -> None:
     past = [scored(1000, 100), scored(1000, 120)]
     now = compared(past, scored(1000, 160))
     assert now.p_value is not None
@@ -151,7 +151,7 @@ def test_labels_that_are_noise_are_quarantined_and_another_rule_is_learnt(
     noise, other = content(4, rows), content(5, rows)
     mixed = np.random.default_rng(0).permutation(noise["y"].to_numpy())
     land(tmp_path / "in", "day-04.parquet", noise.set_column(noise.schema.names.index("y"), "y", [mixed]))
-    land(tmp_path / "in", "day-05.parquet", by_another_rule(other))
+    land(tmp_path / "in", "day-05.parquet", rows_of_another_rule(other))
     result = retrain(settings(tmp_path))
     (bad,) = result["shards"]["rejected"]
     assert (bad["name"], bad["kinds"]) == ("day-04.parquet", ["unrelated"])
@@ -204,27 +204,27 @@ def test_a_shard_without_one_of_the_classes_is_scored_and_learnt_by_a_batch_solv
     assert result["outcome"] in ("kept", "published")
 
 
-def test_a_larger_change_does_not_begin_with_a_smaller_one_before() -> None:
-    slow = followed([round(1600 * rate) for rate in [0.11, 0.12, 0.11, 0.12, 0.16, 0.17, 0.89]], 1600)
+def test_a_signal_of_a_larger_change_excludes_an_earlier_smaller_one() -> None:
+    slow = compare_in_order([round(1600 * rate) for rate in [0.11, 0.12, 0.11, 0.12, 0.16, 0.17, 0.89]], 1600)
     assert [one.together for one in slow if one.fired] == [1]
-    alike = followed([round(1600 * rate) for rate in [0.11, 0.12, 0.11, 0.12, 0.16, 0.17, 0.19]], 1600)
+    alike = compare_in_order([round(1600 * rate) for rate in [0.11, 0.12, 0.11, 0.12, 0.16, 0.17, 0.19]], 1600)
     assert [one.together for one in alike if one.fired] == [3]
 
 
 def test_several_shards_together_fire_where_one_may_differ_by_chance() -> None:
     rates = [0.28, 0.30, 0.29, 0.45, 0.46, 0.44, 0.45]
-    stream = followed([round(390 * rate) for rate in rates], 390)
+    stream = compare_in_order([round(390 * rate) for rate in rates], 390)
     assert [one.fired for one in stream] == [False, False, False, False, True, False, False]
     assert stream[4].together == 2
     assert stream[4].past_rate == pytest.approx(0.29, abs=1e-3), "of the shards before the latest two"
     assert drift_of({"day-5": stream[4]})["why"].startswith(
         "Drift of the latest 2 shards: the champion is wrong on 45.9% of day-5, after 29.0% in the shards before"
     )
-    smaller = followed([round(390 * rate) for rate in [0.28, 0.30, 0.29, 0.42, 0.43, 0.44, 0.45]], 390)
+    smaller = compare_in_order([round(390 * rate) for rate in [0.28, 0.30, 0.29, 0.42, 0.43, 0.44, 0.45]], 390)
     assert [one.together for one in smaller if one.fired] == [3]
-    moderate = followed([round(1000 * rate) for rate in [0.23, 0.22, 0.24, 0.23, 0.22, 0.24, 0.23, 0.34]], 1000)
+    moderate = compare_in_order([round(1000 * rate) for rate in [0.23, 0.22, 0.24, 0.23, 0.22, 0.24, 0.23, 0.34]], 1000)
     assert [one.fired for one in moderate] == [False] * 7 + [True]
-    bad_day = followed([round(390 * rate) for rate in [0.28, 0.30, 0.29, 0.44, 0.30, 0.31]], 390)
+    bad_day = compare_in_order([round(390 * rate) for rate in [0.28, 0.30, 0.29, 0.44, 0.30, 0.31]], 390)
     assert not any(one.fired for one in bad_day), "the shards after it are as before"
 
 
@@ -235,7 +235,7 @@ def test_one_shard_with_many_rows_before_is_enough_within_a_few_nights() -> None
     assert [one.fired for one in past] == [False, False, True, False, False]
 
 
-def test_a_rare_class_that_is_ranked_by_chance_is_drift_although_mistakes_are_alike() -> None:
+def test_a_rare_class_that_is_ranked_by_chance_is_drift_despite_equal_mistakes() -> None:
     def night(missed: int) -> ShardScores:
         return replace(scored(2400, 48), of_rare=48, rare_missed=missed)
 
@@ -255,23 +255,23 @@ def test_a_rare_class_that_is_ranked_by_chance_is_drift_although_mistakes_are_al
     assert not compared(plain, night(33)).fired
 
 
-def test_a_night_with_rare_rows_independent_of_the_inputs_is_drift(place: Path) -> None:
+def test_a_night_with_rare_rows_independent_of_the_inputs_is_drift(root: Path) -> None:
     random = np.random.default_rng(3)
     train = {"solver": "logistic", "kernel": "linear", "frequencies": None, "step_size": None, "order": None}
-    nightly = settings(place, train=train, ingest={"scale": "standard"})
+    nightly = settings(root, train=train, ingest={"scale": "standard"})
     for day in range(1, 5):
         inputs = random.standard_normal((2, 4000))
         signal = np.zeros(4000) if day == 4 else inputs[0]
         positive = random.random(4000) < 1.0 / (1.0 + np.exp(4.5 - 1.5 * signal)) * (2.0 if day == 4 else 1.0)
         labels = np.where(positive, "yes", "no")
-        land(place / "in", f"{day}.parquet", pa.table({"x0": inputs[0], "x1": inputs[1], "y": labels}))
-        serving = None if day == 1 else champion(place).load()
+        land(root / "in", f"{day}.parquet", pa.table({"x0": inputs[0], "x1": inputs[1], "y": labels}))
+        serving = None if day == 1 else champion(root).load()
         result = retrain(nightly)
         assert result["drift"]["found"] == (day == 4), result["drift"]["why"]
     assert serving is not None
     assert "of the rows of 'yes' in 4.parquet a probability below the share of this class" in result["drift"]["why"]
     counts, (row,) = serving.schema.class_counts, result["progressive"]
-    rare = pq.read_table(place / "in" / "4.parquet").filter(pc.field("y") == "yes")
+    rare = pq.read_table(root / "in" / "4.parquet").filter(pc.field("y") == "yes")
     missed = int((serving.predict_proba(rare)[:, 1] < counts[1] / sum(counts)).sum())
     reserved = rare.num_rows - row["of_rare"]
     assert 0 < reserved < 0.4 * rare.num_rows

@@ -23,7 +23,7 @@ def test_a_short_week_has_no_violation() -> None:
     assert (done.returncode, ": 0 violations;" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
-def test_the_simulation_sees_what_it_looks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_simulation_detects_violations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
     week = Week(tmp_path, 1)
     for day in (1, 2):

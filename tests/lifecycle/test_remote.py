@@ -17,14 +17,14 @@ from tests.lifecycle.stories import settings
 from tests.objectstore import Faulty
 
 
-def remote(place: Path) -> RetrainSettings:
-    return settings(place, source=f"s3://bucket/{place.name}/in", registry=f"s3://bucket/{place.name}/registry")
+def remote(root: Path) -> RetrainSettings:
+    return settings(root, source=f"s3://bucket/{root.name}/in", registry=f"s3://bucket/{root.name}/registry")
 
 
-def arrive(place: Path, day: int, flipped: bool = False) -> None:
+def arrive(root: Path, day: int, flipped: bool = False) -> None:
     name = f"day-{day:02d}.parquet"
-    file = land(place / "in", name, content(day, flipped=flipped))
-    RemotePath(f"s3://bucket/{place.name}/in/{name}").put(file)
+    file = land(root / "in", name, content(day, flipped=flipped))
+    RemotePath(f"s3://bucket/{root.name}/in/{name}").put(file)
 
 
 def test_retraining_under_urls_is_that_in_folders(tmp_path: Path, server: Faulty) -> None:
@@ -51,7 +51,7 @@ def test_retraining_under_urls_is_that_in_folders(tmp_path: Path, server: Faulty
     assert retrain(remote(tmp_path))["outcome"] == "nothing new"
 
 
-def test_a_registry_that_is_unreachable_in_the_middle_loses_nothing(tmp_path: Path, server: Faulty) -> None:
+def test_a_registry_that_is_unreachable_during_a_run_loses_nothing(tmp_path: Path, server: Faulty) -> None:
     arrive(tmp_path, 1)
     retrain(remote(tmp_path))
     arrive(tmp_path, 2)

@@ -271,7 +271,7 @@ def test_a_file_is_hashed_once_unless_it_may_have_changed(tmp_path: Path) -> Non
     assert seen.entries == {}
 
 
-def test_figures_of_columns_do_not_depend_on_how_rows_come_in_blocks() -> None:
+def test_statistics_of_columns_do_not_depend_on_blocks() -> None:
     values = np.random.default_rng(5).normal(3.0, 2.0, (3, 1000)).astype(np.float32)
     values[1, ::7], values[2, 5] = np.nan, np.inf
     limits = np.full(3, -1.0), np.full(3, 7.0)

@@ -24,7 +24,7 @@ from okl.models.registry import Registry
 from tests.lifecycle.stories import refused_by_both
 
 LABELS = np.array(["red", "green", "blue"])
-OF_TEXT = {"target": "label", "text": ["body"]}
+TEXT_INGEST = {"target": "label", "text": ["body"]}
 
 
 def documents(day: int, rows: int = 500, first_word: int = 0, empty: float = 0.02, words: int = 9) -> pd.DataFrame:
@@ -38,9 +38,9 @@ def documents(day: int, rows: int = 500, first_word: int = 0, empty: float = 0.0
     return frame
 
 
-def land(place: Path, day: int, frame: pd.DataFrame, ending: str = "csv") -> Path:
-    (place / "in").mkdir(exist_ok=True)
-    path = place / "in" / f"day-{day:02d}.{ending}"
+def land(root: Path, day: int, frame: pd.DataFrame, ending: str = "csv") -> Path:
+    (root / "in").mkdir(exist_ok=True)
+    path = root / "in" / f"day-{day:02d}.{ending}"
     if ending == "parquet":
         frame.to_parquet(path)
     elif ending == "jsonl":
@@ -50,24 +50,22 @@ def land(place: Path, day: int, frame: pd.DataFrame, ending: str = "csv") -> Pat
     return path
 
 
-def land_svmlight(
-    place: Path, day: int, rows: int = 400, columns: int = 6000, classes: int = 2, more: str = ""
-) -> Path:
+def land_svmlight(root: Path, day: int, rows: int = 400, columns: int = 6000, classes: int = 2, more: str = "") -> Path:
     """Write svmlight text of whole numbers; more : lines at the end."""
     random = np.random.default_rng(day)
-    (place / "in").mkdir(exist_ok=True)
+    (root / "in").mkdir(exist_ok=True)
     x = sparse.random(rows, columns, density=30 / columns, format="csr", rng=random)
     x.data = np.ceil(5 * x.data)
     weights = np.random.default_rng(99).normal(size=(12_000, classes))[:columns]
-    path = place / "in" / f"day-{day:02d}.svm"
+    path = root / "in" / f"day-{day:02d}.svm"
     dump_svmlight_file(x, (x @ weights).argmax(axis=1), str(path))
     with path.open("a") as file:
         file.write(more)
     return path
 
 
-def settings_for(place: Path, ingest: dict[str, Any] | None = None, **values: Any) -> RetrainSettings:
-    given = {"name": "m", "source": str(place / "in"), "registry": str(place / "registry"), "settle_seconds": 0}
+def settings_for(root: Path, ingest: dict[str, Any] | None = None, **values: Any) -> RetrainSettings:
+    given = {"name": "m", "source": str(root / "in"), "registry": str(root / "registry"), "settle_seconds": 0}
     more = {"train": {"threads": 1} | values.pop("train", {}), "publish_if": "not worse", "ingest": ingest or {}}
     return RetrainSettings.model_validate(given | more | values)
 
@@ -76,58 +74,58 @@ def reasons(result: dict[str, Any]) -> dict[str, tuple[Sequence[str], str]]:
     return {shard["name"]: (shard["kinds"], shard.get("reason", "")) for shard in result["shards"]["rejected"]}
 
 
-def test_a_text_classifier_is_retrained_rolled_back_and_predicts_by_alias(place: Path) -> None:
+def test_a_text_classifier_is_retrained_rolled_back_and_predicts_by_alias(root: Path) -> None:
     """Train on the same shards, written in three formats."""
     for day, ending in ((1, "csv"), (2, "parquet")):
-        land(place, day, documents(day), ending)
-    first = retrain(settings_for(place, OF_TEXT))
+        land(root, day, documents(day), ending)
+    first = retrain(settings_for(root, TEXT_INGEST))
     assert (first["outcome"], first["version"]) == ("published", 1)
     assert first["metrics"]["challenger"]["accuracy"] > 0.9
-    schema = okl.load("m@1", str(place / "registry")).schema
+    schema = okl.load("m@1", str(root / "registry")).schema
     assert schema.sparse is not None
     peer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2)
     peer.fit(pd.concat([documents(1), documents(2)])["body"].fillna(""))
     assert schema.sparse.texts[0].terms == tuple(peer.get_feature_names_out())  # of all of the first shards
     np.testing.assert_allclose(schema.sparse.texts[0].weights, peer.idf_)
-    land(place, 3, documents(3, 900), "jsonl")
-    second = retrain(settings_for(place))
+    land(root, 3, documents(3, 900), "jsonl")
+    second = retrain(settings_for(root))
     assert (second["outcome"], second["version"], second["parent"]) == ("published", 2, 1)
     assert [row["shard"] for row in second["progressive"]] == ["day-03.jsonl"]
     assert second["progressive"][0]["error"] < 0.1
     new = documents(9, 300)
-    new.to_csv(place / "new.csv", index=False)
-    scores = {which: okl.load(f"m@{which}", str(place / "registry")).scores(new) for which in (1, 2, "champion")}
+    new.to_csv(root / "new.csv", index=False)
+    scores = {which: okl.load(f"m@{which}", str(root / "registry")).scores(new) for which in (1, 2, "champion")}
     np.testing.assert_array_equal(scores["champion"], scores[2])
     assert not np.array_equal(scores[1], scores[2])
-    assert okl.load("m@2", str(place / "registry")).schema.sparse == schema.sparse  # terms are those of the first night
-    evaluated = okl.evaluate("m@champion", str(place / "new.csv"), registry=str(place / "registry"))
+    assert okl.load("m@2", str(root / "registry")).schema.sparse == schema.sparse  # terms are those of the first night
+    evaluated = okl.evaluate("m@champion", str(root / "new.csv"), registry=str(root / "registry"))
     assert evaluated["metrics"]["accuracy"] > 0.9
-    Registry(place / "registry").model("m").rollback()
-    np.testing.assert_array_equal(okl.load("m@champion", str(place / "registry")).scores(new), scores[1])
+    Registry(root / "registry").model("m").rollback()
+    np.testing.assert_array_equal(okl.load("m@champion", str(root / "registry")).scores(new), scores[1])
 
 
-def test_texts_that_most_rows_lack_are_taken_from_the_first_night_on(place: Path) -> None:
-    land(place, 1, documents(1, empty=0.6))
-    assert retrain(settings_for(place, OF_TEXT))["version"] == 1
-    land(place, 2, documents(2, empty=0.62))
-    land(place, 3, documents(3, empty=0.8))
-    result = retrain(settings_for(place))
+def test_texts_that_most_rows_lack_are_taken_from_the_first_night_on(root: Path) -> None:
+    land(root, 1, documents(1, empty=0.6))
+    assert retrain(settings_for(root, TEXT_INGEST))["version"] == 1
+    land(root, 2, documents(2, empty=0.62))
+    land(root, 3, documents(3, empty=0.8))
+    result = retrain(settings_for(root))
     assert [shard["name"] for shard in result["shards"]["accepted"]] == ["day-02.csv"]
     assert reasons(result)["day-03.csv"][0] == ["missing-values"]
 
 
-def test_texts_unlike_those_so_far_are_quarantined(place: Path) -> None:
-    land(place, 1, documents(1))
-    retrain(settings_for(place, OF_TEXT))
-    land(place, 2, documents(2, first_word=1000))  # the vocabulary finds nothing
-    land(place, 3, documents(3, empty=0.5))
-    land(place, 4, documents(4, empty=1.0))
-    land(place, 5, documents(5, words=90))
-    land(place, 6, documents(6).drop(columns="body"))
-    land(place, 7, documents(7).assign(body=1.5), "parquet")
-    land(place, 8, documents(1), "parquet")
-    land(place, 9, documents(9))
-    result = retrain(settings_for(place))
+def test_texts_unlike_those_so_far_are_quarantined(root: Path) -> None:
+    land(root, 1, documents(1))
+    retrain(settings_for(root, TEXT_INGEST))
+    land(root, 2, documents(2, first_word=1000))  # the vocabulary finds nothing
+    land(root, 3, documents(3, empty=0.5))
+    land(root, 4, documents(4, empty=1.0))
+    land(root, 5, documents(5, words=90))
+    land(root, 6, documents(6).drop(columns="body"))
+    land(root, 7, documents(7).assign(body=1.5), "parquet")
+    land(root, 8, documents(1), "parquet")
+    land(root, 9, documents(9))
+    result = retrain(settings_for(root))
     found = reasons(result)
     assert found["day-02.csv"][0][-2:] == ["constant-column", "unseen-values"]
     assert "the model knows no term: body in 9" in found["day-02.csv"][1]
@@ -140,26 +138,26 @@ def test_texts_unlike_those_so_far_are_quarantined(place: Path) -> None:
     assert found["day-07.parquet"][0] == ["other-type"]
     assert found["day-08.parquet"] == (["repeated"], found["day-08.parquet"][1])
     assert [shard["name"] for shard in result["shards"]["accepted"]] == ["day-09.csv"]
-    (record,) = [one for one in ShardStore(place / "registry/m/data").accepted() if one.name == "day-09.csv"]
+    (record,) = [one for one in ShardStore(root / "registry/m/data").accepted() if one.name == "day-09.csv"]
     assert record.columns[0].mean == pytest.approx(documents(9)["price"].mean(), rel=1e-5)
-    figures = dict(zip(measured(okl.load("m@1", str(place / "registry")).schema), record.columns, strict=True))
+    figures = dict(zip(measured(okl.load("m@1", str(root / "registry")).schema), record.columns, strict=True))
     assert figures["body: no text"].mean == documents(9)["body"].isna().mean() > 0.0
 
 
-def test_svmlight_text_is_retrained_and_faulty_text_is_quarantined(place: Path) -> None:
-    land_svmlight(place, 1, rows=1500)
-    land_svmlight(place, 2, rows=1500, columns=6500)
-    first = retrain(settings_for(place))
+def test_svmlight_text_is_retrained_and_faulty_text_is_quarantined(root: Path) -> None:
+    land_svmlight(root, 1, rows=1500)
+    land_svmlight(root, 2, rows=1500, columns=6500)
+    first = retrain(settings_for(root))
     assert (first["outcome"], first["version"]) == ("published", 1)
-    schema = okl.load("m@1", str(place / "registry")).schema
+    schema = okl.load("m@1", str(root / "registry")).schema
     assert schema.sparse is not None
     assert schema.n_features > 6000  # the widest of the first shards
-    land_svmlight(place, 3, columns=12_000)  # larger indices are ignored
+    land_svmlight(root, 3, columns=12_000)  # larger indices are ignored
     for day, (line, _) in enumerate(FAULTS, 4):
-        land_svmlight(place, day, more=line)
-    beyond = land_svmlight(place, 30)
+        land_svmlight(root, day, more=line)
+    beyond = land_svmlight(root, 30)
     beyond.write_text(_moved(beyond.read_text(), 7000))
-    result = retrain(settings_for(place))
+    result = retrain(settings_for(root))
     assert [shard["name"] for shard in result["shards"]["accepted"]] == ["day-03.svm"]
     assert result["outcome"] in ("published", "kept")
     found = reasons(result)
@@ -190,17 +188,17 @@ def _moved(text: str, by: int) -> str:
     )
 
 
-def test_rows_of_one_label_and_other_values_are_not_the_same_rows(place: Path) -> None:
+def test_rows_of_one_label_and_other_values_are_not_the_same_rows(root: Path) -> None:
     """The digest of a shard takes in its sparse rows."""
-    folder = place / "in"
+    folder = root / "in"
     folder.mkdir()
     for day in (1, 2, 3):
         rows = "".join(f"{i % 2} {1 + i % 2 + 2 * day}:1 5000:1\n" for i in range(200))
         (folder / f"day-{day}.svm").write_text(rows)
-    result = retrain(settings_for(place, contradiction=False, contract={"unseen_share": 1, "mean_shift": 99}))
+    result = retrain(settings_for(root, contradiction=False, contract={"unseen_share": 1, "mean_shift": 99}))
     assert len(result["shards"]["accepted"]) == 3
     (folder / "again.svm").write_text("# the same\n" + (folder / "day-2.svm").read_text())
-    assert [shard["kinds"] for shard in retrain(settings_for(place))["shards"]["rejected"]] == [["repeated"]]
+    assert [shard["kinds"] for shard in retrain(settings_for(root))["shards"]["rejected"]] == [["repeated"]]
 
 
 @pytest.fixture(scope="module")
@@ -210,8 +208,8 @@ def created(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OKL_HOME", str(folder / "home"))
         land(folder, 1, documents(1))
-        retrain(settings_for(folder, OF_TEXT | {"max_terms": 500}).model_copy(update={"dry_run": True}))
-        assert retrain(settings_for(folder, OF_TEXT | {"max_terms": 500}))["outcome"] == "published"
+        retrain(settings_for(folder, TEXT_INGEST | {"max_terms": 500}).model_copy(update={"dry_run": True}))
+        assert retrain(settings_for(folder, TEXT_INGEST | {"max_terms": 500}))["outcome"] == "published"
         yield folder
 
 
@@ -224,49 +222,49 @@ def created(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         ({"categories": ["body"]}, "'body' is given as a category, but the model m was created with it as a text"),
     ],
 )
-def test_what_a_model_was_created_with_is_kept(created: Path, later: dict[str, Any], why: str) -> None:
+def test_settings_of_a_new_model_are_kept(created: Path, later: dict[str, Any], why: str) -> None:
     refused_by_both(settings_for(created, later), why)
-    check_arrivals(settings_for(created, OF_TEXT | {"max_terms": 500, "min_documents": 2}))
+    check_arrivals(settings_for(created, TEXT_INGEST | {"max_terms": 500, "min_documents": 2}))
 
 
-def test_solvers_of_dense_rows_are_refused_and_named_ones_taken(place: Path) -> None:
-    land(place, 1, documents(1))
+def test_solvers_of_dense_rows_are_refused_and_named_ones_taken(root: Path) -> None:
+    land(root, 1, documents(1))
     with pytest.raises(OklError, match="The solver falkon takes dense rows"):
-        retrain(settings_for(place, OF_TEXT, train={"solver": "falkon"}))
+        retrain(settings_for(root, TEXT_INGEST, train={"solver": "falkon"}))
     train = {"solver": "logistic", "map": "nystrom", "frequencies": 60}
-    named = retrain(settings_for(place, OF_TEXT, train=train))
+    named = retrain(settings_for(root, TEXT_INGEST, train=train))
     assert named["outcome"] == "published"
     assert named["settings"]["train"]["solver"] == "logistic"
-    land(place, 2, documents(2))
-    again = retrain(settings_for(place, OF_TEXT, train=train))
+    land(root, 2, documents(2))
+    again = retrain(settings_for(root, TEXT_INGEST, train=train))
     assert again["outcome"] in ("published", "kept")
 
 
-def test_an_online_learner_continues_with_new_texts(place: Path) -> None:
+def test_an_online_learner_continues_with_new_texts(root: Path) -> None:
     online = {"solver": "fogd", "kernel": "linear", "step_size": 0.5, "order": "stored"}
-    land(place, 1, documents(1))
-    assert retrain(settings_for(place, OF_TEXT, train=online))["outcome"] == "published"
-    land(place, 2, documents(2))
-    second = retrain(settings_for(place, train=online))
+    land(root, 1, documents(1))
+    assert retrain(settings_for(root, TEXT_INGEST, train=online))["outcome"] == "published"
+    land(root, 2, documents(2))
+    second = retrain(settings_for(root, train=online))
     assert second["how"] == "continued with 1 new shards"
     assert second["metrics"]["challenger"]["accuracy"] > 0.8
 
 
-def test_texts_of_a_regression_are_learnt_every_night(place: Path) -> None:
+def test_texts_of_a_regression_are_learnt_every_night(root: Path) -> None:
     def prices(seed: int) -> Any:
         frame = documents(seed)
         lengths = frame["body"].fillna("").str.count("w1").astype(float)
         return frame.assign(label=lengths + 0.1 * np.random.default_rng(seed).normal(size=len(frame)))
 
-    land(place, 1, prices(1))
-    first = retrain(settings_for(place, OF_TEXT))
+    land(root, 1, prices(1))
+    first = retrain(settings_for(root, TEXT_INGEST))
     assert first["outcome"] == "published"
     assert "linear fogd" in str(first["chosen"])
-    land(place, 2, prices(2))
-    second = retrain(settings_for(place))
+    land(root, 2, prices(2))
+    second = retrain(settings_for(root))
     assert second["how"] == "continued with 1 new shards"
     metrics = second["metrics"]["challenger"]
     assert 0.0 < metrics["rmse"] < 0.8 * np.std(prices(2)["label"])
-    third = retrain(settings_for(place, OF_TEXT).model_copy(update={"choose": "again"}))
+    third = retrain(settings_for(root, TEXT_INGEST).model_copy(update={"choose": "again"}))
     assert third["choice"]["solver"] == "fogd"
     assert third["how"].startswith("started anew on 2 shards, because solver and settings were chosen again")
