@@ -18,7 +18,7 @@ from okl.solvers.online.linear import LinearLearner
 N, RADIUS = 6, 3.0
 
 
-def made_up_runs(n: int = N) -> WindowRuns:
+def synthetic_runs(n: int = N) -> WindowRuns:
     """Return runs whose losses increase with their length."""
     rng = np.random.default_rng(5)
     losses = np.zeros((n + 1, n + 1))
@@ -38,21 +38,21 @@ def cost(losses: NDArray[np.float64], places: tuple[int, ...]) -> float:
 
 
 def test_the_best_changes_are_those_of_all_partitions() -> None:
-    runs = made_up_runs()
+    runs = synthetic_runs()
     comparisons = compare_regret(runs)
     assert [one.changes for one in comparisons] == [0, 1, 2, 4, 5]
     for one in comparisons:
         every = {places: cost(runs.losses, places) for places in partitions(N, one.changes)}
         best = min(every, key=lambda places: every[places])
         assert one.loss == pytest.approx(every[best])
-        assert one.rows == tuple(100 * place for place in best)
+        assert one.rows == tuple(100 * window for window in best)
         assert one.floor == pytest.approx(0.9 * one.loss)
         assert one.floor_anywhere <= one.floor
-    assert [one.changes for one in compare_regret(made_up_runs(1))] == [0]
+    assert [one.changes for one in compare_regret(synthetic_runs(1))] == [0]
 
 
 def test_floor_for_changes_at_any_row_drops_the_windows_with_a_change() -> None:
-    runs = made_up_runs()
+    runs = synthetic_runs()
     for one in compare_regret(runs)[:3]:
         every = []
         for dropped in combinations(range(N), one.changes):

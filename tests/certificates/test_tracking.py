@@ -39,7 +39,7 @@ def test_rows_are_tracked_in_their_order_and_the_change_is_signalled_within_a_wi
     assert result["progressive"]["mistake_rate"] < 0.6 * result["baselines"]["linear"]["progressive"]["mistake_rate"]
 
 
-def test_the_certificate_finds_the_change_and_bounds_what_was_lost(result: dict[str, Any]) -> None:
+def test_the_certificate_finds_the_change_and_bounds_the_loss(result: dict[str, Any]) -> None:
     proof = result["certificate"]
     assert (proof["kind"], proof["shown"], proof["rows"]) == ("tracking regret", True, ROWS)
     still, once, *others = proof["comparisons"]
@@ -80,7 +80,7 @@ def test_regression_is_tracked_in_stored_order_only(tmp_path: Path) -> None:
     assert "Error in each window" in html_report(stored)
 
 
-def test_estimators_track_rows_that_come_in_their_order() -> None:
+def test_estimators_track_rows_in_stored_order() -> None:
     rows = changing()
     inputs, labels = np.column_stack([rows["a"].to_numpy(), rows["b"].to_numpy()]), rows["y"].to_numpy()
     tracker, fixed = (FOGDClassifier(n_frequencies=20, track=track, shuffle=False) for track in (True, False))
@@ -104,7 +104,7 @@ def test_estimators_track_rows_that_come_in_their_order() -> None:
         ({"mode": "mix"}, "mode = 'mix', but track supports stream only"),
     ],
 )
-def test_what_tracking_does_not_take_is_refused(values: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_invalid_options_of_tracking_are_refused(values: dict[str, Any], words: str, tmp_path: Path) -> None:
     source = write(tmp_path, changing())
     with pytest.raises(ConfigError, match=words):
         check(settings_from(TrainSettings, {"data": str(source), "track": True} | values, "test"))

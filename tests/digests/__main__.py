@@ -99,7 +99,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="part of a case's name, or a pattern")
     parser.add_argument("--jobs", type=int, default=2, help="processes that run cases side by side")
     options = parser.parse_args()
-    begun = time.perf_counter()
+    started = time.perf_counter()
     cpu = llvmlite.binding.get_host_cpu_name()
     stored: dict[str, Entry] = json.loads(options.file.read_text()) if options.file.exists() else {}
     written_on = stored.pop(PROCESSOR, {}).get("name")
@@ -109,7 +109,7 @@ def main() -> int:
         found[name] = entry
         if options.action == "write":
             save(options.file, {PROCESSOR: {"name": cpu}} | kept | found)
-    print(f"{len(found)} cases in {time.perf_counter() - begun:.0f} s", file=sys.stderr)
+    print(f"{len(found)} cases in {time.perf_counter() - started:.0f} s", file=sys.stderr)
     if options.action == "write":
         return int(any("failed" in entry for entry in found.values()))
     if written_on != cpu:

@@ -1,4 +1,4 @@
-"""Cases run in processes of their own, and the digests of what they compute."""
+"""Cases that run in separate processes, and digests of their results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.digests.cases import estimator_cases, training_cases
 from tests.digests.data import DATA_SETS, make_table
 
 SLOW_SECONDS = 3.0
-SHOWN = 6
+N_FIRST_NUMBERS = 6
 FIGURES = ("progressive", "train", "test", "baselines", "curve", "convergence", "certificate")
 UNSTABLE = ("second", "time", "path", "folder", "bytes")  # in names of figures
 INGEST: dict[str, Any] = {"holdout": 0.2, "scale": "standard"}
@@ -43,7 +43,7 @@ def numbers_of(values: Any) -> Entry:
         return {"sha256": hashlib.sha256("\0".join(map(str, array.ravel())).encode()).hexdigest()}
     total = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode() + array.tobytes()).hexdigest()
     flat = array.ravel().astype(np.float64)
-    picked = [*flat[:SHOWN], float(flat.sum()), float(np.abs(flat).sum())]
+    picked = [*flat[:N_FIRST_NUMBERS], float(flat.sum()), float(np.abs(flat).sum())]
     return {"sha256": total, "first": [repr(float(one)) for one in picked]}
 
 
@@ -228,7 +228,7 @@ class Bench:
 
 
 def command(*arguments: str) -> dict[str, Any]:
-    """Run a command of okl in a process of its own and return what --json prints."""
+    """Run a command of okl in a separate process and return its --json output."""
     import subprocess
 
     done = subprocess.run([sys.executable, "-m", "flows.cli", *arguments, "--json"], capture_output=True, text=True)
@@ -257,12 +257,12 @@ def open_bench(folder: str) -> None:
 
 def run_case(name: str) -> tuple[Entry, float]:
     """Run a case; return its digests and the processor seconds that this process took."""
-    begun = time.process_time()
+    started = time.process_time()
     try:
         entry = _bench[0].cases()[name]()
     except Exception as error:
         entry = {"failed": f"{type(error).__name__}: {str(error)[:700]}"}
-    return entry, time.process_time() - begun
+    return entry, time.process_time() - started
 
 
 def digests(only: str, jobs: int) -> Iterator[tuple[str, Entry]]:

@@ -52,7 +52,9 @@ def _mixed() -> pa.Table:
     third = pa.array(
         [None if number % 17 == 0 else value for number, value in enumerate(table.column("x2").to_numpy())]
     )
-    place = table.schema.get_field_index("x2")
+    position = table.schema.get_field_index("x2")
     return (
-        table.set_column(place, "x2", third).append_column("size", pa.array(texts)).append_column("day", pa.array(days))
+        table.set_column(position, "x2", third)
+        .append_column("size", pa.array(texts))
+        .append_column("day", pa.array(days))
     )

@@ -43,31 +43,31 @@ with destination_folder(Path(sys.argv[1])) as folder:
 
 
 def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
-    place = RunFolder(tmp_path / "deep" / "run")
-    place.open()
-    (place.staging / "file").write_text("content")
-    assert not place.folder.exists()
-    place.complete()
-    place.close()
+    run_folder = RunFolder(tmp_path / "deep" / "run")
+    run_folder.open()
+    (run_folder.staging / "file").write_text("content")
+    assert not run_folder.folder.exists()
+    run_folder.complete()
+    run_folder.close()
     assert [path.relative_to(tmp_path).as_posix() for path in sorted(tmp_path.rglob("*"))] == [
         *("deep", "deep/run", "deep/run/file")
     ]
 
 
 def test_an_incomplete_folder_is_removed_with_its_new_parents(tmp_path: Path) -> None:
-    place = RunFolder(tmp_path / "deep" / "er" / "run")
-    place.open()
-    (place.staging / "file").write_text("content")
-    place.close()
-    place.close()
+    run_folder = RunFolder(tmp_path / "deep" / "er" / "run")
+    run_folder.open()
+    (run_folder.staging / "file").write_text("content")
+    run_folder.close()
+    run_folder.close()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_parents_with_other_files_are_kept(tmp_path: Path) -> None:
-    place = RunFolder(tmp_path / "deep" / "run")
-    place.open()
+    run_folder = RunFolder(tmp_path / "deep" / "run")
+    run_folder.open()
     (tmp_path / "deep" / "letter.txt").write_text("dear")
-    place.close()
+    run_folder.close()
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["letter.txt"]
 
 
@@ -85,9 +85,9 @@ def test_the_next_run_removes_folders_of_killed_processes_but_not_of_live_ones(h
         assert len(list(tmp_path.iterdir())) == 3
         holders[0].kill()
         holders[0].wait()
-        place = RunFolder(tmp_path / "other")
-        place.open()
-        place.close()
+        other_folder = RunFolder(tmp_path / "other")
+        other_folder.open()
+        other_folder.close()
         assert len(list(tmp_path.iterdir())) == 2
     finally:
         for holder in holders:
@@ -115,7 +115,7 @@ def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     assert (tmp_path / "run-2" / "own").exists(), "nothing is lost"
 
 
-def test_of_two_that_replace_a_folder_in_the_same_instant_one_is_refused(
+def test_one_of_two_simultaneous_replacements_of_a_folder_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = [RunFolder(tmp_path / "set", replaces=True) for _ in range(2)]
@@ -135,9 +135,9 @@ def test_of_two_that_replace_a_folder_in_the_same_instant_one_is_refused(
 def test_a_location_that_exists_or_cannot_be_created_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     os.symlink(tmp_path / "nowhere", tmp_path / "link")
-    for taken in (tmp_path, tmp_path / "file", tmp_path / "link"):
+    for existing in (tmp_path, tmp_path / "file", tmp_path / "link"):
         with pytest.raises(ConfigError, match="exists already, and okl never overwrites a result"):
-            check_run_folder(taken)
+            check_run_folder(existing)
     with pytest.raises(ConfigError, match=r"file/run cannot be created: .*file is a file\. Choose another --out"):
         check_run_folder(tmp_path / "file" / "run")
     check_run_folder(tmp_path / "new" / "run")
@@ -170,7 +170,7 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.usefixtures("careless_umask")
-def test_folders_and_secrets_are_private_whatever_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_and_secrets_are_private_for_any_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "a" / "home"))
     assert [mode(path) for path in (okl_home(), okl_home().parent)] == [0o700, 0o700]
     run = RunFolder(tmp_path / "runs" / "one")

@@ -37,7 +37,7 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             remove_extension(file)
 
 
-def test_a_file_may_add_what_it_imports(apart: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_may_add_imported_names(apart: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "elsewhere_defined.py").write_text(FUNCTIONS)
     (tmp_path / "adding.py").write_text(ADD.format("from elsewhere_defined import slope, value", "imported"))
@@ -46,7 +46,7 @@ def test_a_file_may_add_what_it_imports(apart: None, tmp_path: Path, monkeypatch
     assert plugins.elsewhere("imported").startswith("imported: defined in a file")
 
 
-def test_what_a_module_of_a_package_adds_is_of_that_package(
+def test_names_added_by_a_module_belong_to_its_package(
     apart: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
@@ -64,7 +64,7 @@ def test_what_a_module_of_a_package_adds_is_of_that_package(
     assert plugins.packages() == ("okl-parts",)
 
 
-def test_two_files_may_not_add_one_name_whatever_they_are_called(apart: None, tmp_path: Path) -> None:
+def test_two_files_may_not_add_the_same_name(apart: None, tmp_path: Path) -> None:
     for name in ("my first.py", "my second.py"):
         (tmp_path / name).write_text(f"# {name}\n" + ADD.format(FUNCTIONS, "twice"))
     use_extension(tmp_path / "my first.py")

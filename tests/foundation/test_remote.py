@@ -32,15 +32,15 @@ from tests.rows import curved, scores_of, train, train_settings
 SHAPE: dict[str, Any] = {"rows_per_shard": 300, "rows_per_group": 100}
 
 
-def uploaded(folder: Path, place: RemotePath) -> RemotePath:
+def uploaded(folder: Path, target: RemotePath) -> RemotePath:
     for path in sorted(folder.rglob("*")):
         if path.is_file():
-            (place / str(path.relative_to(folder))).put(path)
-    return place
+            (target / str(path.relative_to(folder))).put(path)
+    return target
 
 
-def names(place: RemotePath) -> list[str]:
-    return [str(file).removeprefix(f"{place}/") for file, _ in place.files(below=True)]
+def names(folder: RemotePath) -> list[str]:
+    return [str(file).removeprefix(f"{folder}/") for file, _ in folder.files(below=True)]
 
 
 def raw_folder(folder: Path, kind: str) -> Path:
@@ -62,15 +62,15 @@ def test_a_source_under_a_url_makes_the_data_set_that_the_folder_makes(
     kind: str, bucket: RemotePath, server: Faulty, tmp_path: Path
 ) -> None:
     raw = raw_folder(tmp_path, kind)
-    place = uploaded(raw, bucket / "raw")
+    location = uploaded(raw, bucket / "raw")
     here = ingest(raw, tmp_path / "set", settings(**SHAPE)).dataset
     server.reset(share=0.1, seed=len(kind))
-    there = ingest(str(place), str(bucket / "set"), settings(**SHAPE))
+    there = ingest(str(location), str(bucket / "set"), settings(**SHAPE))
     assert there.changed
-    assert there.dataset.sha256 == here.sha256  # the manifest holds the digest of every shard, and of the source
+    assert there.dataset.sha256 == here.sha256  # the manifest contains the digests of every shard and of the source
     verify(there.dataset)
     assert names(bucket / "set") == ["manifest.json", *sorted(shard.path for shard in here.shards)]
-    assert not ingest(f"{place}/*.{kind}", bucket / "set", settings(**SHAPE)).changed
+    assert not ingest(f"{location}/*.{kind}", bucket / "set", settings(**SHAPE)).changed
     assert server.failed >= 3
 
 
@@ -129,8 +129,8 @@ def test_a_shard_that_changed_under_its_url_is_an_error_that_names_it(
         open_dataset(str(bucket / "set"))
 
 
-def all_rows(place: Any) -> Iterator[pa.RecordBatch]:
-    for piece in table_pieces(place):
+def all_rows(location: Any) -> Iterator[pa.RecordBatch]:
+    for piece in table_pieces(location):
         for rows in read_table(piece):
             yield rows.batch
 
@@ -154,15 +154,15 @@ class Dying(BaseException):
 
 
 @pytest.mark.parametrize("dies_at", ["part-00002", "manifest.json"])
-def test_what_a_killed_ingest_left_is_no_data_set_and_the_next_one_clears_it(
+def test_files_of_a_killed_ingest_are_no_data_set_and_the_next_ingest_removes_them(
     dies_at: str, bucket: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put = RemotePath.put
 
-    def dying(place: RemotePath, file: Path) -> None:
-        if dies_at in place.name:
+    def dying(target: RemotePath, file: Path) -> None:
+        if dies_at in target.name:
             raise Dying
-        put(place, file)
+        put(target, file)
 
     raw = raw_folder(tmp_path, "parquet")
     with monkeypatch.context() as patch:

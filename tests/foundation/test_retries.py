@@ -51,7 +51,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return waited
 
 
-PASSING = [
+TRANSIENT = [
     *(
         TimeoutError(),
         ConnectionResetError(),
@@ -74,7 +74,7 @@ FINAL = [
 ]
 
 
-@pytest.mark.parametrize("error", PASSING, ids=repr)
+@pytest.mark.parametrize("error", TRANSIENT, ids=repr)
 def test_transient_errors_are_retried_with_increasing_waits(error: Exception, waits: list[float]) -> None:
     call = FailingCall(error, ATTEMPTS - 1)
     assert with_retries(call, "s3://b/x cannot be read") == "here"

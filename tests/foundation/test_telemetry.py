@@ -105,17 +105,19 @@ def test_warnings_of_a_worker_are_collected_and_go_to_its_own_log(
         logging.getLogger("okl").handlers = before
     assert messages[0] == (logging.WARNING, "run a, b, mix 3, part-00007.parquet: loud")
     assert len(messages) == MOST_RECORDS
-    ours = [record for record in caplog.records if record.name == "okl.tests"]
-    assert {(record.__dict__["run"], record.__dict__["shard"]) for record in ours} == {("a, b", "part-00007.parquet")}
-    theirs = [record.getMessage() for record in caplog.records if record.name == WORKER_LOGGER]
-    assert theirs[:3] == [
+    own_records = [record for record in caplog.records if record.name == "okl.tests"]
+    assert {(record.__dict__["run"], record.__dict__["shard"]) for record in own_records} == {
+        ("a, b", "part-00007.parquet")
+    }
+    worker_messages = [record.getMessage() for record in caplog.records if record.name == WORKER_LOGGER]
+    assert worker_messages[:3] == [
         "run a, b, mix 3, part-00007.parquet: quiet",
         "run a, b, mix 3, part-00007.parquet: loud",
         "run a, b, mix 3, part-00007.parquet failed: ValueError: no",
     ]
 
 
-def test_warnings_of_workers_come_back_and_name_run_shard_and_worker(
+def test_warnings_of_workers_are_returned_with_run_shard_and_worker(
     two_workers: Execution, learnable: dict[Task, Dataset], caplog: pytest.LogCaptureFixture
 ) -> None:
     data = learnable["binary"]
@@ -194,11 +196,11 @@ def test_waiting_time_is_split_into_phases_and_transfer(clock: Clock) -> None:
     timeline = Timeline()
     with recording(timeline):
         timeline.stage("learn")
-        begun = clock.now
+        started = clock.now
         clock.now += 10.0
         record_work("a", 10.0, 8.0, {READ: 2.0, MAP: 1.0})
         record_work("b", 10.0, 4.0, {})
-        record_wait(begun, 8.0)
+        record_wait(started, 8.0)
         # submitted together with the previous work and done after it: its waiting time is already counted
         clock.now += 3.0
         record_work("a", 13.0, 2.5, {READ: 0.5})

@@ -1,4 +1,4 @@
-"""Laws of criteria, calibrated probabilities and paired tests: scikit-learn, definitions and independent minimisers."""
+"""Criteria, calibrated probabilities and paired tests, against scikit-learn, definitions and other minimisers."""
 
 from __future__ import annotations
 
@@ -103,12 +103,15 @@ def test_metrics_of_probabilities_merge_and_thresholds_are_counts() -> None:
 def test_placements_average_to_the_area_and_its_error_is_delongs() -> None:
     scores, classes = ranked(120)
     positive = classes > 0
-    mine, theirs = area_placements(scores, positive)
+    positive_placements, negative_placements = area_placements(scores, positive)
     wins = (scores[positive][:, None] > scores[~positive]) + 0.5 * (scores[positive][:, None] == scores[~positive])
-    np.testing.assert_allclose(mine, wins.mean(axis=1))
-    np.testing.assert_allclose(theirs, wins.mean(axis=0))
-    delong = np.sqrt(mine.var(ddof=1) / len(mine) + theirs.var(ddof=1) / len(theirs))
-    found = standard_error("auc", 1.0 - mine.mean(), np.bincount(classes).tolist())
+    np.testing.assert_allclose(positive_placements, wins.mean(axis=1))
+    np.testing.assert_allclose(negative_placements, wins.mean(axis=0))
+    delong = np.sqrt(
+        positive_placements.var(ddof=1) / len(positive_placements)
+        + negative_placements.var(ddof=1) / len(negative_placements)
+    )
+    found = standard_error("auc", 1.0 - positive_placements.mean(), np.bincount(classes).tolist())
     assert found == pytest.approx(delong, rel=0.3)
 
 

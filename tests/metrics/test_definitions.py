@@ -1,4 +1,4 @@
-"""Laws of metrics: merging equals measuring at once, and both equal scikit-learn."""
+"""Metrics: merged metrics equal those of all rows, and both equal scikit-learn's."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_rows_of_one_class_have_no_ranking() -> None:
 # Reliability: every row is in one bin, and bins describe their rows correctly, however the rows are split.
 
 
-def scored(rows: int = 4000) -> tuple[np.ndarray, np.ndarray]:
+def scores_and_targets(rows: int = 4000) -> tuple[np.ndarray, np.ndarray]:
     """Return scores, and targets with the probabilities of the logistic link."""
     rng = np.random.default_rng(3)
     scores = 2.0 * rng.standard_normal(rows)
@@ -111,7 +111,7 @@ def scored(rows: int = 4000) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_bins_hold_equally_many_rows_and_say_how_many_are_positive() -> None:
-    scores, targets = scored()
+    scores, targets = scores_and_targets()
     reliability = measure("binary", scores, targets).report()["reliability"]
     assert reliability["of"] == "score"
     assert len(reliability["bins"]) == MOST_BINS
@@ -147,7 +147,7 @@ def test_bins_of_the_lead_of_the_best_class_count_correct_predictions() -> None:
 
 
 def test_reliability_does_not_depend_on_cuts_and_equal_scores_share_a_bin() -> None:
-    scores, targets = scored(1000)
+    scores, targets = scores_and_targets(1000)
     whole = measure("binary", scores, targets)
     parts = merge([measure("binary", scores[a:b], targets[a:b]) for a, b in ((0, 10), (10, 600), (600, 1000))])
     assert json.dumps(parts.report()) == json.dumps(whole.report())
@@ -157,7 +157,7 @@ def test_reliability_does_not_depend_on_cuts_and_equal_scores_share_a_bin() -> N
 
 @pytest.mark.parametrize("rows", [0, 1, LEAST_ROWS, 2 * LEAST_ROWS])
 def test_few_rows_have_few_bins(rows: int) -> None:
-    scores, targets = scored(100)
+    scores, targets = scores_and_targets(100)
     reliability = measure("binary", scores[:rows], targets[:rows]).report()["reliability"]
     assert [one["rows"] for one in reliability["bins"]] == [min(rows, LEAST_ROWS)] * -(-rows // LEAST_ROWS)
 

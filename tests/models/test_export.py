@@ -55,7 +55,7 @@ def test_a_failed_export_names_its_cause_and_writes_nothing(
     assert out.read_text() == "mine"
 
 
-def test_a_format_whose_package_is_missing_is_one_sentence_and_needs_none_of_another(
+def test_a_missing_package_of_a_format_is_one_sentence_and_other_formats_still_work(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("export", "onnx", "sklearn"):  # imported again without the missing package
@@ -86,10 +86,10 @@ def test_file_whose_scores_differ_is_not_written(tmp_path: Path, monkeypatch: py
     assert not (tmp_path / "model.onnx").exists()
 
 
-def test_differences_are_relative_whatever_the_unit_of_the_target_is() -> None:
-    ours = np.array([[1e-12], [-3e-12]])
-    assert export.largest_difference(ours, 2.0 * ours) == pytest.approx(1.0)
-    assert export.largest_difference(0.0 * ours, 0.0 * ours) == 0.0
+def test_differences_are_relative_in_any_unit_of_the_target() -> None:
+    expected = np.array([[1e-12], [-3e-12]])
+    assert export.largest_difference(expected, 2.0 * expected) == pytest.approx(1.0)
+    assert export.largest_difference(0.0 * expected, 0.0 * expected) == 0.0
 
 
 def test_the_format_of_a_function_call_is_that_of_the_ending(tmp_path: Path) -> None:

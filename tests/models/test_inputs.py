@@ -25,7 +25,7 @@ from okl.models.pieces import TablePiece, read_table, table_pieces
 from tests.data.sources import parquet, replaced, settings, table
 
 
-def made(folder: Path, content: pa.Table, **values: Any) -> Dataset:
+def make_data(folder: Path, content: pa.Table, **values: Any) -> Dataset:
     return ingest(parquet(folder, content), folder / "data", settings(scale="standard", **values)).dataset
 
 
@@ -48,7 +48,7 @@ def test_raw_rows_give_the_same_bits_as_a_data_set(
     if labels is not None and len(labels) == 3:
         values = [labels[i % 3] for i in range(400)]
     content = replaced(content, "y", values)
-    data = made(tmp_path, content)
+    data = make_data(tmp_path, content)
     rows = load_window(data, plan_windows(data.shards, 5, "stored", ())[0], precision)
     raw = prepared(data, content.append_column("more", pa.array(["x"] * 400)).select([5, 6, 4, 3, 2, 1, 0]), precision)
     np.testing.assert_array_equal(raw.inputs, rows.inputs)
@@ -59,7 +59,7 @@ def test_raw_rows_give_the_same_bits_as_a_data_set(
 
 
 def test_missing_columns_are_named(tmp_path: Path) -> None:
-    data = made(tmp_path, table(100))
+    data = make_data(tmp_path, table(100))
     content = table(100).rename_columns(["a", "b", "cc", "d", "ee", "y"])
     with pytest.raises(DataError, match=r"new: the model requires 5 columns, and 2 of them are missing: 'c', 'e'"):
         check_columns(data.schema, content.schema, "new")
@@ -76,35 +76,37 @@ def test_missing_columns_are_named(tmp_path: Path) -> None:
         check_columns(data.schema, replaced(table(100), "b", ["x"] * 100).schema, "new")
 
 
-def holed() -> pa.Table:
+def with_missing_values() -> pa.Table:
     values = table(100).column("b").to_pylist()
     values[3] = None
     return replaced(table(100), "b", values)
 
 
 def test_a_missing_value_follows_the_policy_of_the_model(tmp_path: Path) -> None:
-    filled = made(tmp_path, table(100))
+    filled = make_data(tmp_path, table(100))
     data = replace(filled, schema=replace(filled.schema, missing="error"))
     with pytest.raises(DataError, match=r"new\.parquet: column 'b' has no value \(null or NaN\) in row 43 "):
-        prepared(data, holed())
-    more = replaced(holed(), "c", [*table(100).column("c").to_pylist()[:99], None])
+        prepared(data, with_missing_values())
+    more = replaced(with_missing_values(), "c", [*table(100).column("c").to_pylist()[:99], None])
     with pytest.raises(
         DataError, match=r"column 'b' has .* row 43 .* rows read, .*% miss 'b', .*% miss 'c'\. Fill .* --missing drop"
     ):
         prepared(data, more)
     zero = replace(data, schema=replace(data.schema, missing="zero"))
     shift, factor = data.schema.shift_and_factor
-    assert prepared(zero, holed(), "float64").inputs[3, 1] == (0 - shift[1]) * factor[1]
+    assert prepared(zero, with_missing_values(), "float64").inputs[3, 1] == (0 - shift[1]) * factor[1]
     assert (filled.schema.missing, filled.schema.encodings) == ("mean", ())
     mean = np.float32(filled.schema.feature_statistics[1].mean)
-    assert prepared(filled, holed(), "float64").inputs[3, 1] == pytest.approx((mean - shift[1]) * factor[1])
+    assert prepared(filled, with_missing_values(), "float64").inputs[3, 1] == pytest.approx(
+        (mean - shift[1]) * factor[1]
+    )
     gap = np.column_stack([table(100)[name].to_numpy() for name in filled.schema.features])
     gap[3, 1] = np.nan
     with pytest.warns(UserWarning, match=r"replaced by training means .* 'b' \(1 row\)"):
         inputs = inputs_of(filled.schema, gap, "float64")
-    np.testing.assert_array_equal(inputs[3], prepared(filled, holed(), "float64").inputs[3])
+    np.testing.assert_array_equal(inputs[3], prepared(filled, with_missing_values(), "float64").inputs[3])
     drop = replace(data, schema=replace(data.schema, missing="drop"))
-    raw = prepared(drop, holed())
+    raw = prepared(drop, with_missing_values())
     assert raw.complete is not None
     assert np.flatnonzero(~raw.complete).tolist() == [3]
     assert len(raw.inputs) == 100
@@ -113,7 +115,7 @@ def test_a_missing_value_follows_the_policy_of_the_model(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("policy", ["error", "zero", "drop"])
 def test_an_infinite_value_is_an_error_under_every_policy(tmp_path: Path, policy: Any) -> None:
-    data = made(tmp_path, table(100))
+    data = make_data(tmp_path, table(100))
     data = replace(data, schema=replace(data.schema, missing=policy))
     values = table(100).column("b").to_numpy().copy()
     values[9] = np.inf
@@ -124,7 +126,7 @@ def test_an_infinite_value_is_an_error_under_every_policy(tmp_path: Path, policy
 @pytest.mark.parametrize(("labels", "new"), [(["u", "v"], "w"), ([1, 2, 4], 3), ([1, 2], 1.5)])
 def test_a_label_never_seen_in_training_is_named(tmp_path: Path, labels: list[Any], new: Any) -> None:
     values = [labels[i % len(labels)] for i in range(100)]
-    data = made(tmp_path, replaced(table(100), "y", values))
+    data = make_data(tmp_path, replaced(table(100), "y", values))
     later = pa.array([*values[:-1], new])
     with pytest.raises(
         DataError, match=rf"new\.parquet: target 'y' is '?{new}'? in row 139 .* which is not a label of training"
@@ -133,7 +135,7 @@ def test_a_label_never_seen_in_training_is_named(tmp_path: Path, labels: list[An
 
 
 def test_targets_of_another_kind_are_an_error_and_rows_without_one_are_incomplete(tmp_path: Path) -> None:
-    data = made(tmp_path, table(100))
+    data = make_data(tmp_path, table(100))
     with pytest.raises(DataError, match=r"target 'y' is of type string, but the model was trained on numbers"):
         check_columns(data.schema, replaced(table(100), "y", ["1"] * 100).schema, "new", with_targets=True)
     absent = replaced(table(100), "y", [1, None] * 50)
@@ -196,7 +198,7 @@ def test_a_file_in_latin_1_is_refused_with_advice(tmp_path: Path) -> None:
 def test_pieces_of_a_data_set_carry_keys_and_labels_as_they_were(tmp_path: Path) -> None:
     words = np.array(["late", "early"])[np.arange(500) % 2]
     content = replaced(table(500, id=np.arange(500)), "y", words)
-    data = made(tmp_path, content, keys=("id",), rows_per_shard=120, rows_per_group=50)
+    data = make_data(tmp_path, content, keys=("id",), rows_per_shard=120, rows_per_group=50)
     pieces = table_pieces(data.folder)
     assert pieces == table_pieces(data)
     read = rows_of(pieces, ["id", "y", "a"])
@@ -214,14 +216,14 @@ def test_unknown_values_of_a_text_column_are_named_in_files_and_tables(tmp_path:
     content = pa.table({"colour": words, "x": np.arange(120.0), "y": np.arange(120) % 2})
     data = ingest(parquet(tmp_path, content), tmp_path / "data", settings()).dataset
 
-    def found(colours: Sequence[str | None]) -> list[str]:
+    def warnings_for(colours: Sequence[str | None]) -> list[str]:
         schema, n = data.schema, len(colours)
         rows = pa.table({"colour": pa.array(colours, pa.string()), "x": np.arange(float(n)), "y": np.arange(n) % 2})
         return replaced_sentences(prepare_rows(schema, batch(rows), "float32").replaced, schema)
 
-    assert found([*words, None]) == []
-    assert "'colour' in 1 of 121 rows, such as 'RED'." in found([*words, "RED"])[0]
-    (sentence,) = found(["RED"] * 3 + ["BLUE"] * 2 + ["A", "B"] + ["red", None, "blue"])
+    assert warnings_for([*words, None]) == []
+    assert "'colour' in 1 of 121 rows, such as 'RED'." in warnings_for([*words, "RED"])[0]
+    (sentence,) = warnings_for(["RED"] * 3 + ["BLUE"] * 2 + ["A", "B"] + ["red", None, "blue"])
     assert sentence == (
         "Values of text columns are unknown to the model: 'colour' in 7 of 10 rows, such as 'RED', 'BLUE', 'A'. "
         "Such rows are scored without them; check the spelling."
@@ -250,15 +252,15 @@ def test_dates_are_named_only_if_more_rows_are_later_than_a_random_split_explain
     content = pa.table({"day": pa.array(days), "y": np.arange(120) % 2})
     data = ingest(parquet(tmp_path, content), tmp_path / "data", settings(missing="mean", dates="parts")).dataset
 
-    def found(later: int, rows: int) -> list[str]:
+    def warnings_for(later: int, rows: int) -> list[str]:
         table = pa.table({"day": pa.array(np.r_[days[:1].repeat(rows - later), days[:later] + 200])})
         parts = [batch(part) for part in (table[: rows // 2], table[rows // 2 :]) if part.num_rows]
         replaced = [prepare_rows(data.schema, part, "float32").replaced for part in parts]
         return replaced_sentences(sum(replaced, Counter()), data.schema)
 
-    assert found(2, 30) == [], "0.2 ** 2 > 0.01"
-    assert "'day' (3 rows)" in found(3, 30)[0]
-    assert "'day' (1 row)" in found(1, 1)[0]
+    assert warnings_for(2, 30) == [], "0.2 ** 2 > 0.01"
+    assert "'day' (3 rows)" in warnings_for(3, 30)[0]
+    assert "'day' (1 row)" in warnings_for(1, 1)[0]
 
 
 def test_new_values_give_no_warning_where_training_had_many_values_of_one_row(tmp_path: Path) -> None:
@@ -267,12 +269,12 @@ def test_new_values_give_no_warning_where_training_had_many_values_of_one_row(tm
     data = ingest(parquet(tmp_path, content), tmp_path / "data", settings()).dataset
     assert not data.schema.encodings[0].other
 
-    def found(new: int) -> list[str]:
+    def warnings_for(new: int) -> list[str]:
         rows = pa.table({"word": ["new"] * new + ["red"] * (120 - new), "x": np.arange(120.0)})
         return replaced_sentences(prepare_rows(data.schema, batch(rows), "float32").replaced, data.schema)
 
-    assert found(22) == []
-    assert "'word' in 23 of 120 rows" in found(23)[0]
+    assert warnings_for(22) == []
+    assert "'word' in 23 of 120 rows" in warnings_for(23)[0]
 
 
 def test_values_that_were_rare_in_training_give_no_warning(tmp_path: Path) -> None:
@@ -283,10 +285,10 @@ def test_values_that_were_rare_in_training_give_no_warning(tmp_path: Path) -> No
     assert raw.replaced
     assert replaced_sentences(raw.replaced, data.schema) == []
 
-    def found(words: Sequence[str]) -> list[str]:
+    def warnings_for(words: Sequence[str]) -> list[str]:
         rows = pa.table({"word": words, "x": np.arange(float(len(words)))})
         return replaced_sentences(prepare_rows(data.schema, batch(rows), "float32").replaced, data.schema)
 
     share = data.schema.feature_statistics[data.schema.features.index(data.schema.encodings[0].inputs[10])].mean
     assert 0.5 < share < 0.97
-    assert found(words[:30] + ["new"] * 10) == []
+    assert warnings_for(words[:30] + ["new"] * 10) == []

@@ -157,7 +157,7 @@ def test_the_file_describes_parts_of_dates_and_missing_values(model: Model) -> N
 @pytest.mark.parametrize(
     ("target", "form", "dates"), [("y", "%Y-%m-%d %H:%M:%S", "calendar"), ("size", "%Y-%m-%d", "parts")]
 )
-def test_the_documented_way_from_raw_rows_to_scores_gives_those_of_okl(
+def test_the_documented_code_from_raw_rows_to_scores_gives_those_of_okl(
     target: str, form: str, dates: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw = table().to_pandas().rename(columns={"seen": "since"})

@@ -41,11 +41,11 @@ def test_rows_of_every_kind_are_predicted_and_evaluated_alike(model: Model, tmp_
     assert metrics["accuracy"] == pytest.approx(accuracy_score(rows["stays"], labels))
     assert metrics["log_loss"] == pytest.approx(log_loss(rows["stays"], chances))
     assert metrics["accuracy"] > 0.9
-    for place in (tmp_path / "rows.parquet", str(tmp_path / "rows.csv")):
-        np.testing.assert_array_equal(model.predict(place), labels)
-        np.testing.assert_array_equal(model.predict_proba(place), chances)
-        assert model.evaluate(place) == metrics
-        assert model.explain(place) == model.explain(rows)
+    for path in (tmp_path / "rows.parquet", str(tmp_path / "rows.csv")):
+        np.testing.assert_array_equal(model.predict(path), labels)
+        np.testing.assert_array_equal(model.predict_proba(path), chances)
+        assert model.evaluate(path) == metrics
+        assert model.explain(path) == model.explain(rows)
     other = np.where(rows["stays"] == "yes", "no", "yes")
     assert model.evaluate(rows, other)["accuracy"] == pytest.approx(1.0 - metrics["accuracy"])
     assert model.evaluate(rows.drop(columns="stays"), list(other)) == model.evaluate(rows, other)

@@ -50,7 +50,7 @@ def test_a_published_version_loads_with_its_lineage(model: RegisteredModel) -> N
     assert [one.name for one in Registry(model.folder.parent).models()] == ["churn"]
 
 
-def test_champion_and_previous_move_in_one_step_and_rolling_back_twice_goes_back_twice(model: RegisteredModel) -> None:
+def test_champion_and_previous_move_together_and_two_rollbacks_go_back_twice(model: RegisteredModel) -> None:
     three_champions(model)
     assert model.state().aliases == {"champion": 3, "previous": 2}
     model.rollback(why="scores went wild")
@@ -73,7 +73,7 @@ def test_the_only_version_cannot_be_rolled_back(model: RegisteredModel) -> None:
     assert model.state().aliases == {"champion": 1}
 
 
-def test_promoting_the_champion_changes_nothing_and_a_candidate_that_is_promoted_is_none_any_more(
+def test_promoting_the_champion_changes_nothing_and_a_promoted_candidate_loses_its_alias(
     model: RegisteredModel,
 ) -> None:
     publish(model, 1, promote=True)
@@ -171,7 +171,7 @@ def test_pruning_keeps_what_aliases_name_and_every_lineage(model: RegisteredMode
         model.prune(keep=0)
 
 
-def test_an_entry_that_a_killed_writer_left_goes_at_the_second_pruning(model: RegisteredModel) -> None:
+def test_the_second_pruning_removes_an_entry_of_a_killed_writer(model: RegisteredModel) -> None:
     publish(model, 1, promote=True)
     left = Path(str(model.folder)) / "log" / f".{model.head().number + 1:08}.json.0123abcd"
     left.write_bytes(b"{")
@@ -183,7 +183,7 @@ def test_an_entry_that_a_killed_writer_left_goes_at_the_second_pruning(model: Re
     assert model.head().number == number, "there is nothing more to remove"
 
 
-def test_files_of_a_killed_writer_go_at_the_second_pruning_and_a_slow_writer_fails(model: RegisteredModel) -> None:
+def test_the_second_pruning_removes_files_of_a_killed_writer_and_a_slow_writer_fails(model: RegisteredModel) -> None:
     publish(model, 1, promote=True)
     left = model.folder / "versions" / f"{model.head().number:08}-0123456789ab"
     models_registry.write_files(left, writer(2))

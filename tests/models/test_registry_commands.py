@@ -129,7 +129,7 @@ def test_a_published_run_is_listed_by_its_criterion_with_its_baseline(
     assert "metrics.baseline." in terminal.okl("models", "show", "churn@1").out
 
 
-def test_names_of_runs_and_of_registered_models_stand_for_their_models(
+def test_names_of_runs_and_registered_models_select_their_models(
     terminal: Terminal, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     runs, rows = tmp_path / "home" / "runs", rows_in(tmp_path)
@@ -158,11 +158,11 @@ def test_names_of_runs_and_of_registered_models_stand_for_their_models(
     np.testing.assert_array_equal(again, model_numbered(1).scores(np.ones((1, len(SCHEMA.features)))))
 
 
-def test_a_version_s_own_figures_come_first_and_those_it_was_judged_against_are_named(terminal: Terminal) -> None:
+def test_figures_of_a_version_come_first_and_those_of_its_comparison_are_named(terminal: Terminal) -> None:
     model = Registry().model("churn")
-    judged = {"champion": {"mistake_rate": 0.3533}, "challenger": {"mistake_rate": 0.18, "roc_auc": 0.9}}
+    metrics = {"champion": {"mistake_rate": 0.3533}, "challenger": {"mistake_rate": 0.18, "roc_auc": 0.9}}
     decision = {"reason": "Published: better.", "overall": {"rows": 1234}}
-    model.publish(writer(1), lineage(1, metrics=judged, decision=decision), promote=True)
+    model.publish(writer(1), lineage(1, metrics=metrics, decision=decision), promote=True)
     shown = terminal.okl("models", "show", "churn").out
     assert "mistakes 18.00% (before: 35.33%) on 1,234 rows\nbefore: the previous champion" in shown
     one = terminal.okl("models", "show", "churn@1").out

@@ -139,7 +139,7 @@ def test_concurrent_processes_lose_no_update_and_readers_see_whole_versions(tmp_
     assert all(after == (champion or 0) % RING + 1 for champion, after in pairwise(chain))
 
 
-def test_writers_killed_before_any_operation_on_files_leave_a_registry_that_opens_and_goes_on(tmp_path: Path) -> None:
+def test_writers_killed_before_any_file_operation_leave_a_usable_registry(tmp_path: Path) -> None:
     answer = answer_of(process("kills", tmp_path))
     assert answer["killed"] >= 30
     assert answer["published"] > 5 < answer["not"]

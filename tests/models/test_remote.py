@@ -65,7 +65,7 @@ def store(backend: Store) -> Iterator[Store]:
     backend.reset()
 
 
-def story(location: str) -> tuple[Any, ...]:
+def perform_all_operations(location: str) -> tuple[Any, ...]:
     """Perform every operation on a model, and return its final state."""
     model = Registry(location).model("churn")
     for number in range(1, 6):
@@ -90,9 +90,9 @@ def story(location: str) -> tuple[Any, ...]:
 def test_a_registry_under_a_url_is_the_registry_in_a_folder_while_one_request_in_ten_fails(
     bucket: RemotePath, server: Faulty, tmp_path: Path
 ) -> None:
-    here = story(str(tmp_path / "registry"))
+    here = perform_all_operations(str(tmp_path / "registry"))
     server.reset(share=0.1, seed=1)
-    assert story(f"{bucket}/registry") == here
+    assert perform_all_operations(f"{bucket}/registry") == here
     assert server.failed >= 10
     assert [model.name for model in Registry(str(bucket / "registry")).models()] == ["churn"]
     server.reset()
@@ -103,12 +103,10 @@ def test_a_registry_under_a_url_is_the_registry_in_a_folder_while_one_request_in
 
 def test_a_registry_in_memory_works_like_one_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
-    assert story("memory://registry") == story(str(tmp_path / "registry"))
+    assert perform_all_operations("memory://registry") == perform_all_operations(str(tmp_path / "registry"))
 
 
-def test_the_url_of_a_run_stands_for_the_model_in_it_as_its_folder_does(
-    bucket: RemotePath, server: Faulty, tmp_path: Path
-) -> None:
+def test_the_url_of_a_run_selects_its_model_like_its_folder(bucket: RemotePath, server: Faulty, tmp_path: Path) -> None:
     writer(7)(tmp_path / "run")
     run = bucket / "run"
     for name in ("model.json", "weights.safetensors"):
@@ -144,7 +142,7 @@ def test_an_entry_whose_response_was_lost_is_recognised_as_own(
     assert (first.number, second.number, model.state().champion) == (1, 2, 1)
 
 
-def test_of_writers_at_once_one_wins_while_answers_are_lost_and_requests_fail(
+def test_one_of_several_writers_wins_with_lost_responses_and_failed_requests(
     bucket: RemotePath, server: Faulty, store: Store
 ) -> None:
     model = Registry(str(bucket)).model("ring")

@@ -16,7 +16,16 @@ from okl.foundation.errors import ConfigError
 from okl.models import export as exporting
 from tests.runs.test_sparse import documents, drawn, written
 
-ODD = ["", "nothing known", "W1 w1 w1 W2", "w1,w2;w3 (w4)", "a b c w30 É été", "ß ẞ İI w5", "w7\nw8\tw9", "_x_ w10_ 12"]
+UNUSUAL_TEXTS = [
+    "",
+    "nothing known",
+    "W1 w1 w1 W2",
+    "w1,w2;w3 (w4)",
+    "a b c w30 É été",
+    "ß ẞ İI w5",
+    "w7\nw8\tw9",
+    "_x_ w10_ 12",
+]
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +47,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def new_rows() -> pd.DataFrame:
     frame = documents(60, seed=1)
     frame["title"] = frame["body"].str[:8]
-    frame.loc[: len(ODD) - 1, "body"] = ODD
+    frame.loc[: len(UNUSUAL_TEXTS) - 1, "body"] = UNUSUAL_TEXTS
     frame.loc[20:30, "price"] = np.nan
     return frame
 
@@ -114,7 +123,9 @@ def test_svmlight_rows_are_a_matrix(trained: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(labels, model.predict(rows.tocsr()))
 
 
-def test_what_a_format_does_not_hold_is_refused(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_models_of_a_format_are_refused(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ConfigError, match="the model takes text, dates or hashed indices"):
         okl.export(str(trained / "mixed" / "model"), tmp_path / "model.skops", "skops")
     monkeypatch.setattr(exporting, "MOST_DENSE", 100)

@@ -1,6 +1,6 @@
 """Processes that write to a registry at once, or are killed while writing: run as `python -m` with arguments.
 
-race FOLDER PROCESSES MOVES : each moves the champion on by one, so many times
+race FOLDER PROCESSES MOVES : each moves the champion by one version, repeatedly
 kills FOLDER : writers that are killed before each operation on files in turn, from the first to the last
 """
 
@@ -17,7 +17,7 @@ from okl.foundation.errors import ConflictError
 from okl.models.registry import Registry
 from tests.models.registered import lineage, number_in, publish, writer
 
-RING = 5  # versions among which the champion goes round
+RING = 5  # versions in the ring of the champion
 OPERATIONS = {"open", "os.mkdir", "os.link", "os.remove", "os.rmdir", "os.listdir", "os.scandir", "shutil.rmtree"}
 
 
@@ -90,10 +90,10 @@ def kills(folder: str) -> None:
         champion = before.champion
 
         def work(number: int = number, champion: int | None = champion) -> None:
-            mine = Registry(folder).model("ring")
-            mine.publish(writer(number), lineage(number, champion), promote=True)
-            mine.rollback()
-            mine.promote(mine.state().latest)
+            own_model = Registry(folder).model("ring")
+            own_model.publish(writer(number), lineage(number, champion), promote=True)
+            own_model.rollback()
+            own_model.promote(own_model.state().latest)
 
         code = killed_before(2 * number - 1, work)
         assert code in (0, -signal.SIGKILL), code

@@ -111,7 +111,7 @@ def test_seeds_of_folds_in_which_no_value_gives_a_plane_are_left_out(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("printed", "ours", "same"),
+    ("printed", "computed", "same"),
     [
         ("1.23", 1.2349, True),
         ("1.23", 1.2359, False),
@@ -120,9 +120,9 @@ def test_seeds_of_folds_in_which_no_value_gives_a_plane_are_left_out(monkeypatch
         ("9.60", 9.604, True),
     ],
 )
-def test_a_property_of_the_data_is_compared_in_the_digits_printed(printed: str, ours: float, same: bool) -> None:
+def test_a_property_of_the_data_is_compared_in_the_digits_printed(printed: str, computed: float, same: bool) -> None:
     cell = TableCell("heart", "mm_mpm", "kappa_max", float(printed), paper_unit=printed_unit(printed))
-    for value in (ours, 2 * float(printed) - ours):
+    for value in (computed, 2 * float(printed) - computed):
         assert cell.measured([value], [1.0]).judged(Margin()).verdict == ("reproduced" if same else "worse")
 
 

@@ -18,7 +18,7 @@ from tests.benchmarks.mutants import MUTANTS, ROOT, SITES, Judged, bugs_digest, 
 from tests.papers.sets import write_set
 
 
-def test_every_bug_has_its_place_and_every_algorithm_a_bug() -> None:
+def test_every_bug_has_a_location_and_every_algorithm_a_bug() -> None:
     for mutant in MUTANTS:
         source = (ROOT / "okl" / mutant.file).read_text(encoding="utf-8")
         assert mutant.applied(source) != source

@@ -22,8 +22,8 @@ from okl.papers.run import CATALOGUE, ReproductionRun, check, reproduce, table_n
 from okl.papers.settings import ReproduceSettings
 from tests.papers.sets import write_orders, write_set
 
-PROMISED = {"dataset", "algorithm", "metric", "paper_mean", "paper_sd", "mean", "sd", "repeats", "seconds", "setting",
-            "difference", "verdict", "constant", "linear", "status"}  # fmt: skip
+EXPECTED_KEYS = {"dataset", "algorithm", "metric", "paper_mean", "paper_sd", "mean", "sd", "repeats", "seconds",
+            "setting", "difference", "verdict", "constant", "linear", "status"}  # fmt: skip
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_cells_compare_with_the_paper_and_a_missing_set_is_reported(data: Path, 
     german, missing = result["cells"][:2], result["cells"][2:]
     assert [(c["dataset"], c["algorithm"]) for c in german] == [("german", "FOGD"), ("german", "NOGD")]
     for cell in result["cells"]:
-        assert cell.keys() >= PROMISED
+        assert cell.keys() >= EXPECTED_KEYS
     assert [(c["paper_mean"], c["paper_sd"], c["repeats"], c["status"]) for c in german] == [
         (0.299, 0.007, 3, "measured"), (0.304, 0.008, 3, "measured"),
     ]  # fmt: skip
@@ -96,7 +96,7 @@ def test_finished_items_are_not_computed_again_and_give_the_same_cells(data: Pat
     assert seeded["items_done_before"] == 5, "only the trials of the linear model on the extra order"
 
 
-def test_a_run_that_did_nothing_leaves_nothing(data: Path, tmp_path: Path) -> None:
+def test_a_run_without_work_leaves_nothing(data: Path, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         reproduce(settings(data, tmp_path / "deep" / "run"), Impatient(0))
     assert not (tmp_path / "deep").exists()
@@ -351,7 +351,7 @@ def test_names_are_accepted_in_any_case(data: Path, tmp_path: Path) -> None:
     assert [(c["dataset"], c["algorithm"]) for c in result["cells"]] == [("german", "BPA-S"), ("german", "FOGD")]
 
 
-def test_a_folder_of_something_else_is_refused(data: Path, tmp_path: Path) -> None:
+def test_a_folder_with_other_content_is_refused(data: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds no reproduction"):
         reproduce(settings(data, data))
     reproduce(settings(data, tmp_path / "run", repeats=1, algorithms="FOGD"))
