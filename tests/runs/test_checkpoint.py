@@ -85,13 +85,13 @@ def test_a_decoded_tree_has_the_same_bits_types_and_shared_arrays() -> None:
 
 
 @dataclass
-class Stranger:
+class UntaggedClass:
     """A class without a tag."""
 
 
-def test_strange_classes_are_neither_stored_nor_made() -> None:
+def test_unknown_classes_are_neither_stored_nor_created() -> None:
     with pytest.raises(TypeError, match=r"test_checkpoint\.Stranger has no tag"):
-        EncodedTree(Stranger(), {})
+        EncodedTree(UntaggedClass(), {})
     for name in (
         "os.system",
         "okl.solvers.online.solver.OnlineState.start",

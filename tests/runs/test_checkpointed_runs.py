@@ -134,7 +134,7 @@ def test_a_run_resumes_in_its_original_mode_on_any_workers(source: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("begun", "now", "mode"),
+    ("started", "resumed", "mode"),
     [
         ({"solver": "fogd"}, {"workers": 2}, "stream"),
         ({"solver": "fogd", "workers": 2}, {"workers": 0}, "sum"),
@@ -143,13 +143,15 @@ def test_a_run_resumes_in_its_original_mode_on_any_workers(source: Path, tmp_pat
         ({"solver": "c-svm"}, {"workers": 2}, "sum"),
     ],
 )
-def test_workers_of_a_resumed_run_do_not_change_its_mode(begun: dict[str, Any], now: dict[str, Any], mode: str) -> None:
-    before = TrainSettings(data="rows", **begun)
+def test_workers_of_a_resumed_run_do_not_change_its_mode(
+    started: dict[str, Any], resumed: dict[str, Any], mode: str
+) -> None:
+    before = TrainSettings(data="rows", **started)
     stored = Origin(before.model_dump(mode="json"), before.training_mode, "", "", {}, "")
-    settings = before.model_copy(update=now)
+    settings = before.model_copy(update=resumed)
     assert with_mode_of(stored.settings, settings).training_mode == stored.mode == mode
     check_same_settings(stored, settings, "later")
-    other = before.model_copy(update=now | {"mode": "stream" if mode != "stream" else "mix"})
+    other = before.model_copy(update=resumed | {"mode": "stream" if mode != "stream" else "mix"})
     with pytest.raises(CheckpointError, match=f"later was started with mode = '{mode}', but mode = "):
         check_same_settings(stored, other, "later")
 
@@ -167,11 +169,11 @@ def test_settings_and_data_of_another_run_are_refused_and_kept(source: Path, tmp
     with pytest.raises(Exception, match=f"{shard.name}"):
         train(settings, resume=folder)
     shard.write_bytes(right)
-    place = RunFolder(tmp_path / "later")
-    place.reopen(folder)
+    run_folder = RunFolder(tmp_path / "later")
+    run_folder.reopen(folder)
     with pytest.raises(CheckpointError, match=r"is being written by another process\. Wait until it ends"):
         train(settings, resume=folder)
-    place.close()
+    run_folder.close()
     with pytest.raises(CheckpointError, match=r"No unfinished run '.*/ruin' .*Runs that can be resumed: later\."):
         find_unfinished(str(tmp_path / "ruin"))
     assert train(settings, resume=folder)["resumed"] == 1

@@ -20,7 +20,7 @@ from tests.rows import train
 from tests.runs.small_choice import make_choice_small
 
 ROWS = 900
-NO_TRIAL = encodings.LEAST_BUDGET
+LEAST_BUDGET = encodings.LEAST_BUDGET
 
 
 @pytest.fixture(autouse=True)
@@ -86,8 +86,8 @@ def hours(steps: bool) -> tuple[pd.DataFrame, pd.Series]:
     at = pd.Series(pd.date_range("2024-01-01", periods=1500, freq="h"))
     number = random.normal(size=1500)
     is_open = at.dt.hour.isin([3, 8, 9, 12, 17]) & (at.dt.day_of_week != 2)
-    place = np.where(is_open, 1.0, 0.0) if steps else np.sin(2.0 * np.pi * at.dt.hour / 24.0)
-    target = pd.Series(place + 0.3 * number + 0.05 * random.normal(size=1500), name="y")
+    level = np.where(is_open, 1.0, 0.0) if steps else np.sin(2.0 * np.pi * at.dt.hour / 24.0)
+    target = pd.Series(level + 0.3 * number + 0.05 * random.normal(size=1500), name="y")
     return pd.DataFrame({"at": at, "number": number}), target
 
 
@@ -161,7 +161,7 @@ def test_the_trial_reports_its_choices_and_the_choice_its_last_fits(
 
 
 def test_a_small_budget_makes_no_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encodings, "LEAST_BUDGET", NO_TRIAL)
+    monkeypatch.setattr(encodings, "LEAST_BUDGET", LEAST_BUDGET)
     monkeypatch.setattr(encodings, "choose_solver", None)
     table, target = rows_of(slopes=False)
     table = table.assign(day=pd.date_range("2024-01-01", periods=ROWS, freq="D"))
@@ -169,4 +169,4 @@ def test_a_small_budget_makes_no_trial(tmp_path: Path, monkeypatch: pytest.Monke
     settings = TrainSettings(data=str(tmp_path / "rows.parquet"), out=str(tmp_path / "run"), ingest=IngestSettings())
     train(settings.replaced(budget_seconds=2.0))
     with pytest.raises(TypeError, match="not callable"):
-        train(settings.replaced(budget_seconds=NO_TRIAL, out=str(tmp_path / "other")))
+        train(settings.replaced(budget_seconds=LEAST_BUDGET, out=str(tmp_path / "other")))

@@ -170,7 +170,7 @@ def test_a_column_that_is_missing_far_more_often_than_in_training_is_named(tmp_p
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_constant_predictor_knows_the_training_targets_only(task: str, runs: dict[str, Any]) -> None:
+def test_the_constant_predictor_depends_on_training_targets_only(task: str, runs: dict[str, Any]) -> None:
     schema = open_dataset(Path(runs[task]["run"]) / "data").schema
     predictor = ConstantPredictor(schema)
     assert (predictor.n_inputs, predictor.n_outputs, predictor.arrays()) == (3, schema.n_outputs, {})

@@ -189,8 +189,8 @@ def test_columns_are_sorted_by_importance() -> None:
     assert [one.column for one in found.columns] == ["c", "a", "b"]
     assert found.error == 0.0
     assert found.columns[-1].rise == 0.0
-    theirs = peers(to_sklearn(model), inputs, (targets > 0).astype(int), n_repeats=5, random_state=1)
-    for one, expected in zip(found.columns, theirs.importances_mean[[2, 0, 1]], strict=True):
+    peer = peers(to_sklearn(model), inputs, (targets > 0).astype(int), n_repeats=5, random_state=1)
+    for one, expected in zip(found.columns, peer.importances_mean[[2, 0, 1]], strict=True):
         assert one.rise == pytest.approx(expected, abs=0.02)
 
 
@@ -239,7 +239,7 @@ def test_columns_of_a_rare_class_matter_by_every_criterion_but_mistakes(optimise
 
 
 def test_rise_of_a_squared_error_is_twice_the_variance_that_a_column_brings() -> None:
-    """Of a linear model without error: E (w x - w x')^2 = 2 w^2 Var x, in the target's own unit."""
+    """For a linear model without error, E (w x - w x')^2 = 2 w^2 Var x, in the unit of the target."""
     model = linear([3.0, 0.0, 1.0], Schema(("a", "b", "c"), "y", "regression"))
     inputs = rows()
     found = importance(model, inputs, inputs @ [3.0, 0.0, 1.0], repeats=20)

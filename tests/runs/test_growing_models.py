@@ -159,7 +159,7 @@ def test_cells_are_not_used_where_they_are_worse_or_neighbours_are_similar(
 
 @pytest.mark.usefixtures("with_cells")
 @pytest.mark.parametrize("clearly", [True, False])
-def test_cells_take_the_place_of_hubers_loss_where_they_are_clearly_better(
+def test_cells_replace_the_huber_loss_where_they_are_clearly_better(
     clearly: bool, data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(select, "_heavy_tails", lambda *_: ["The errors have heavy tails."])

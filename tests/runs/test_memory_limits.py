@@ -78,7 +78,7 @@ def test_the_result_of_a_run_has_its_memory_plan(data: Dataset, tmp_path: Path) 
     assert plan["worker_bytes"] < plan["worker_limit_bytes"]
 
 
-def chosen_in(data: Dataset, n_bytes: int, monkeypatch: pytest.MonkeyPatch) -> Choice:
+def choose_with_memory(data: Dataset, n_bytes: int, monkeypatch: pytest.MonkeyPatch) -> Choice:
     """Return the automatic choice on a machine with a given amount of memory."""
     monkeypatch.setattr("okl.runs.model_sizes.ROUNDS", ((256, 64),))  # the choice itself does not matter here
     monkeypatch.setattr("okl.runs.candidates.FACTORS", {"gaussian": (1.0,)})
@@ -92,10 +92,10 @@ def chosen_in(data: Dataset, n_bytes: int, monkeypatch: pytest.MonkeyPatch) -> C
 def test_sizes_that_do_not_fit_into_the_memory_are_left_out_of_the_automatic_choice(
     data: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    roomy = chosen_in(data, 2**34, monkeypatch)
+    roomy = choose_with_memory(data, 2**34, monkeypatch)
     assert not [sentence for sentence in roomy.record["why"] if "memory" in sentence]
     largest = plan_memory(roomy.models[-1][0], workload_of(data), 0, None, 0).worker
-    tight = chosen_in(data, int(largest / USABLE) - 2**20, monkeypatch)
+    tight = choose_with_memory(data, int(largest / USABLE) - 2**20, monkeypatch)
     assert len(tight.models) < len(roomy.models)
     assert [size.name for _, size in roomy.models if size is not None][-1] in " ".join(tight.record["why"])
     last = tight.models[-1][1]
@@ -107,7 +107,7 @@ def test_sizes_that_do_not_fit_into_the_memory_are_left_out_of_the_automatic_cho
 
 def test_an_automatic_choice_that_does_not_fit_is_refused(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match=r"The automatic choice needs .* MiB, more than 90% .* --solver fogd"):
-        chosen_in(data, 2**28, monkeypatch)
+        choose_with_memory(data, 2**28, monkeypatch)
 
 
 def test_memory_of_cells_grows_with_the_rows_and_partitions() -> None:

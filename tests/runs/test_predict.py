@@ -356,17 +356,17 @@ def test_scores_are_never_overwritten(folder: Path, tmp_path: Path) -> None:
         check_score(settings(tmp_path / "out", folder / "binary.parquet", tmp_path / "new"))
 
 
-def test_of_two_scorings_into_one_file_the_later_one_is_refused(
+def test_the_second_of_two_scorings_into_one_file_is_refused(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, score_now = tmp_path / "scores.csv", predict._score
 
-    def score_beside_another(*arguments: Any) -> Any:
+    def score_concurrently(*arguments: Any) -> Any:
         result = score_now(*arguments)
         out.write_text("of another command\n")
         return result
 
-    monkeypatch.setattr(predict, "_score", score_beside_another)
+    monkeypatch.setattr(predict, "_score", score_concurrently)
     with pytest.raises(ConfigError, match=r"Another command has written .*scores\.csv meanwhile, and it is not over"):
         okl.predict(folder / "binary" / "model", folder / "binary.parquet", out)
     assert out.read_text() == "of another command\n"
@@ -407,10 +407,10 @@ def test_figures_are_kept_for_the_record(folder: Path, tmp_path: Path) -> None:
 
 
 def test_processes_that_write_one_piece_at_once_have_a_file_each(tmp_path: Path) -> None:
-    place = tmp_path / "part-00000.parquet"
-    with atomic_file(place) as one, atomic_file(place) as other:
+    piece = tmp_path / "part-00000.parquet"
+    with atomic_file(piece) as one, atomic_file(piece) as other:
         assert one != other
         for path in (one, other):
             path.write_text(path.name)
-    assert place.read_text() == one.name
-    assert list(tmp_path.iterdir()) == [place]
+    assert piece.read_text() == one.name
+    assert list(tmp_path.iterdir()) == [piece]

@@ -23,7 +23,7 @@ from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.settings import TrainSettings
 from tests.runs.checkpoint_cases import ONLINE, TO_AN_OPTIMUM, Case
 
-STEPS = {"dwd": 1, "logistic": 1}  # of the solver, after which a process is gone; others: 2
+STEPS = {"dwd": 1, "logistic": 1}  # steps of the solver before its process ends; default: 2
 
 
 class GoneError(Exception):
@@ -31,7 +31,7 @@ class GoneError(Exception):
 
 
 @dataclass(eq=False)
-class Mortal(RunCheckpoints):
+class FailingCheckpoints(RunCheckpoints):
     """Checkpoints that keep every step and end the process after some."""
 
     left: int = 2
@@ -48,14 +48,16 @@ def solver_of(settings: TrainSettings, data: Dataset, scratch: Path | None) -> A
     return replace(solver, scratch=scratch) if isinstance(solver, AcceleratedSolver) else solver
 
 
-def story(learnt: TrainedSolver) -> tuple[Any, ...]:
+def run_record(learnt: TrainedSolver) -> tuple[Any, ...]:
     """Return the results and the history of a run, to the last bit."""
     arrays = {name: array.tobytes() for name, array in learnt.predictor.arrays().items()}
     watched = learnt.watch and learnt.watch.as_json()
     return arrays, learnt.progress, learnt.curve.points(), watched, learnt.solver.chosen(learnt.state)
 
 
-def broken_off(settings: TrainSettings, data: Dataset, execution: Execution, folder: Path) -> tuple[TrainedSolver, int]:
+def interrupted_run(
+    settings: TrainSettings, data: Dataset, execution: Execution, folder: Path
+) -> tuple[TrainedSolver, int]:
     """Train in processes that end after some steps, each with its own vector folder; return their number, too."""
     for number in itertools.count(1):
         worker_rounds.held_vectors.forget()  # data that another process does not have
@@ -63,7 +65,7 @@ def broken_off(settings: TrainSettings, data: Dataset, execution: Execution, fol
         scratch = folder / f"vectors-{number}"
         scratch.mkdir()
         shared = {"data": data, "scratch": scratch}
-        checkpoints = Mortal(folder, Origin.of(settings, data), 0.0, 1, shared, scratch)
+        checkpoints = FailingCheckpoints(folder, Origin.of(settings, data), 0.0, 1, shared, scratch)
         checkpoints.left = STEPS.get(settings.solver, 2)
         solver = solver_of(settings, data, scratch)
         try:
@@ -83,6 +85,6 @@ def test_a_resumed_run_gives_the_same_bits(
     data = training_columns(settings, learnable[task])
     solver = solver_of(settings, data, None)
     whole = run_loop(solver, solver.start(data, here), data, here)
-    resumed, n_processes = broken_off(settings, data, here, tmp_path)
+    resumed, n_processes = interrupted_run(settings, data, here, tmp_path)
     assert n_processes > 1
-    assert story(resumed) == story(whole)
+    assert run_record(resumed) == run_record(whole)

@@ -129,22 +129,20 @@ def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def of_circles(data: dict[str, Dataset]) -> Choice:
+def circles_choice(data: dict[str, Dataset]) -> Choice:
     return choose_solver(settings_for(data["circles"], threads=1), data["circles"])
 
 
-def test_nothing_of_a_choice_but_its_times_depends_on_when_and_where_it_is_made(
-    of_circles: Choice, data: dict[str, Dataset]
-) -> None:
+def test_a_choice_is_reproducible_except_for_its_times(circles_choice: Choice, data: dict[str, Dataset]) -> None:
     again = choose_solver(settings_for(data["circles"], threads=2), data["circles"])
-    assert again.settings.model_copy(update={"threads": 1}) == of_circles.settings
-    assert without_times(again) == without_times(of_circles)
-    assert again.record["seconds"] != of_circles.record["seconds"]
+    assert again.settings.model_copy(update={"threads": 1}) == circles_choice.settings
+    assert without_times(again) == without_times(circles_choice)
+    assert again.record["seconds"] != circles_choice.record["seconds"]
     assert len({one["seconds"] for one in again.record["candidates"]}) > 1
 
 
-def test_circles_get_a_kernel_and_inputs_of_like_scale(of_circles: Choice) -> None:
-    settings, record = of_circles.settings, of_circles.record
+def test_circles_get_a_kernel_and_inputs_of_like_scale(circles_choice: Choice) -> None:
+    settings, record = circles_choice.settings, circles_choice.record
     assert settings.solver == "ridge"
     assert settings.model_dump()["kernel"] != "linear"
     assert record["candidates"][0]["name"].startswith(settings.model_dump()["kernel"] + " kernel")
@@ -156,11 +154,11 @@ def test_circles_get_a_kernel_and_inputs_of_like_scale(of_circles: Choice) -> No
     assert any("linear model" in sentence for sentence in record["why"])
 
 
-def test_the_settings_of_a_choice_can_be_given(of_circles: Choice) -> None:
-    settings = of_circles.settings
+def test_the_settings_of_a_choice_can_be_given(circles_choice: Choice) -> None:
+    settings = circles_choice.settings
     settings.options.check(settings)
     assert settings_from(TrainSettings, settings.model_dump(mode="json"), "test") == settings
-    assert of_circles.record["budget_seconds"] == SECONDS
+    assert circles_choice.record["budget_seconds"] == SECONDS
 
 
 @pytest.mark.usefixtures("few_candidates")
@@ -198,7 +196,7 @@ def test_reasons_name_the_loss_of_heavy_tails_and_what_a_logarithm_gives(tmp_pat
     assert hint.endswith("Transformed back, its predictions are medians: too low on average.")
 
 
-def few_that_matter(random: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[Any]]:
+def few_relevant_inputs(random: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """Return columns of noise and two columns whose product is the target."""
     inputs = random.normal(size=(ROWS, 30))
     return inputs, inputs[:, 3] * inputs[:, 7] + 0.1 * random.normal(size=ROWS)
@@ -206,7 +204,7 @@ def few_that_matter(random: np.random.Generator) -> tuple[NDArray[np.float64], N
 
 @pytest.mark.usefixtures("few_candidates")
 def test_columns_that_matter_are_found_and_the_model_keeps_their_metric(tmp_path: Path) -> None:
-    found = stored(tmp_path / "few", *few_that_matter(np.random.default_rng(2)), "regression")
+    found = stored(tmp_path / "few", *few_relevant_inputs(np.random.default_rng(2)), "regression")
     settings = settings_for(found, budget_seconds=60.0, out=str(tmp_path / "run"), threads=1)
     choice, result = choose_solver(settings.model_copy(update={"threads": 2}), found), train(settings)
     plain = train(settings.model_copy(update={"out": str(tmp_path / "plain"), "metric": "none"}))
@@ -299,7 +297,7 @@ def test_a_metric_finds_columns_that_matter_in_products_alone(by: Validation, tm
 
 @pytest.mark.usefixtures("few_candidates")
 @pytest.mark.parametrize("given", [{}, {"validation": "blocks"}])
-def test_a_metric_that_fits_the_rows_alone_is_not_taken(given: dict[str, Any], tmp_path: Path) -> None:
+def test_a_metric_that_overfits_is_not_used(given: dict[str, Any], tmp_path: Path) -> None:
     random = np.random.default_rng(4)
     inputs = random.normal(size=(1200, 200))
     target = np.abs(inputs @ random.normal(size=200)) > 9.5
@@ -377,7 +375,7 @@ class RankedSample:
 
 
 def test_each_round_has_more_rows_and_fewer_candidates_the_best_of_the_round_before() -> None:
-    factors = [0.5 * place for place in range(1, 13)]
+    factors = [0.5 * number for number in range(1, 13)]
     starters = [Candidate("standard", "linear"), *(Candidate("standard", "gaussian", factor) for factor in factors)]
     track: Any = RankedSample()
     ran = successive_halving(track, starters, [(100, 10), (200, 20), (400, 40)], lambda *_: None).ran
@@ -415,7 +413,7 @@ def test_learning_a_metric_ends_after_steps_without_improvement(
 
 def test_a_metric_starts_from_the_best_candidate_and_from_another_one() -> None:
     names = ("laplacian", "laplacian", "gaussian", "matern32", "linear")
-    plain = [result_of(Candidate("standard", name, float(place)), 1.0 + place) for place, name in enumerate(names)]
+    plain = [result_of(Candidate("standard", name, float(index)), 1.0 + index) for index, name in enumerate(names)]
 
     def starts(best_first: list[CandidateResult], thorough: bool, *errors: float) -> list[tuple[str, int]]:
         track: Any = ScriptedSample(*errors)
@@ -428,9 +426,9 @@ def test_a_metric_starts_from_the_best_candidate_and_from_another_one() -> None:
     assert starts([learnt, *plain], False, 9.0, 9.0) == [("gaussian", 3), ("laplacian", 1)]
 
 
-def test_of_many_inputs_the_best_candidate_of_each_kernel_goes_on_to_learn_a_metric() -> None:
+def test_with_many_inputs_the_best_candidate_of_each_kernel_learns_a_metric() -> None:
     names = (*("gaussian",) * 9, "matern32", "laplacian", "laplacian")
-    starters = [Candidate("standard", name, 3.0 + place) for place, name in enumerate(("linear", *names))]
+    starters = [Candidate("standard", name, 3.0 + index) for index, name in enumerate(("linear", *names))]
     sizes, learnt = [(100, 10), (200, 20), (400, 40)], list[Candidate]()
 
     class Recorded(RankedSample):
@@ -477,8 +475,8 @@ def test_a_larger_sample_needs_rows_budget_and_all_rounds() -> None:
     assert large_sample_seconds(60.0, Shape(900, 200, 1), rounds) == 0.0  # all were landmarks before
 
 
-def test_a_metric_is_used_only_if_errors_are_smaller_with_it(of_circles: Choice) -> None:
-    choice, record = of_circles, of_circles.record["candidates"]  # both columns matter equally
+def test_a_metric_is_used_only_if_errors_are_smaller_with_it(circles_choice: Choice) -> None:
+    choice, record = circles_choice, circles_choice.record["candidates"]  # both columns matter equally
     assert any("metric learnt" in one["name"] for one in record)
     kept = [one for one in record if one["kept"]]
     plain = max(one["score"] for one in kept if "metric learnt" not in one["name"])
@@ -490,7 +488,7 @@ def test_a_metric_is_used_only_if_errors_are_smaller_with_it(of_circles: Choice)
     "given", [{"solver": "fogd", "frequencies": 300, "passes": 5}, {"solver": "ridge", "kernel": "matern32"}]
 )
 def test_a_given_solver_learns_a_metric_on_request(given: dict[str, Any], tmp_path: Path) -> None:
-    inputs, targets = few_that_matter(np.random.default_rng(2))
+    inputs, targets = few_relevant_inputs(np.random.default_rng(2))
     found = stored(tmp_path / "few", inputs, targets > 0, "binary")
     results = {}
     for metric in ("auto", "diagonal"):
@@ -502,11 +500,11 @@ def test_a_given_solver_learns_a_metric_on_request(given: dict[str, Any], tmp_pa
     assert results["diagonal"]["metric"]["why"] in text_summary(results["diagonal"], verbose=True)
 
 
-def test_rounds_are_those_that_the_time_allows(of_circles: Choice, data: dict[str, Dataset]) -> None:
-    schema, n = data["circles"].schema, len(of_circles.record["candidates"])
+def test_rounds_are_those_that_the_time_allows(circles_choice: Choice, data: dict[str, Dataset]) -> None:
+    schema, n = data["circles"].schema, len(circles_choice.record["candidates"])
     shape = Shape(data["circles"].rows("train"), schema.n_features, 1)
     rounds = selection_rounds(SECONDS, shape, n, learns_metric=True)
-    sizes = {(one["rows"], one["landmarks"]) for one in of_circles.record["candidates"] if "kernel" in one["name"]}
+    sizes = {(one["rows"], one["landmarks"]) for one in circles_choice.record["candidates"] if "kernel" in one["name"]}
     assert sizes == set(rounds)
 
 
@@ -520,7 +518,7 @@ def test_a_requested_scaling_is_the_only_candidate(rescale: str, data: dict[str,
     assert all(name in one["name"] for one in choice.record["candidates"])
 
 
-def of_few_kinds(random: np.random.Generator) -> NDArray[np.float64]:
+def rows_of_few_values(random: np.random.Generator) -> NDArray[np.float64]:
     return np.column_stack([random.integers(0, 2, 60), np.full(60, 7.0)]).astype(float)
 
 
@@ -536,7 +534,7 @@ def of_few_kinds(random: np.random.Generator) -> NDArray[np.float64]:
 def test_rows_with_little_information_still_get_a_model(
     task: Task, targets: NDArray[np.float64], tmp_path: Path
 ) -> None:
-    few = stored(tmp_path / "few", of_few_kinds(np.random.default_rng(0)), targets, task)
+    few = stored(tmp_path / "few", rows_of_few_values(np.random.default_rng(0)), targets, task)
     assert task == "regression" or min(few.schema.class_counts) == 1
     choice = choose_solver(settings_for(few, budget_seconds=0.1), few)
     assert choice.settings.solver == "ridge"
@@ -626,7 +624,7 @@ BUDGETS = (0.1, 5.0, 20.0, 60.0, 300.0)
 
 
 @pytest.mark.parametrize("name", ["rows", "inputs", "outputs"])
-def test_more_of_anything_costs_more(name: str) -> None:
+def test_larger_settings_cost_more(name: str) -> None:
     more = replace(SHAPE, **{name: 2 * getattr(SHAPE, name)})
     assert ridge_seconds(more, 1000) > ridge_seconds(SHAPE, 1000)
     assert fogd_seconds(more, 800, 1) > fogd_seconds(SHAPE, 800, 1)
@@ -763,7 +761,7 @@ def test_contiguous_folds_of_a_slow_target_are_fifths_of_the_file(tmp_path: Path
 
 
 @pytest.mark.usefixtures("few_candidates")
-def test_folds_keep_to_the_budget_with_fewer_rounds(
+def test_folds_stay_within_the_budget_with_fewer_rounds(
     data: dict[str, Dataset], neighbour_data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("okl.runs.model_sizes.ROUNDS", ((100, 50), (200, 100), (400, 200)))
@@ -897,7 +895,7 @@ def test_few_rows_of_a_class_do_not_make_logistic_regression_a_constant() -> Non
     assert found.error < 0.7 * -float(shares @ np.log(shares))
 
 
-def test_of_costs_that_make_equally_many_mistakes_one_of_a_small_log_loss_is_taken() -> None:
+def test_among_costs_with_equal_mistakes_one_with_a_small_log_loss_is_chosen() -> None:
     """The smallest cost makes no mistakes on separable classes, but its log-odds are near 0."""
     random = np.random.default_rng(4)
     targets = np.where(random.random(600) < 0.5, 1.0, -1.0)

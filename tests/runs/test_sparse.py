@@ -203,7 +203,7 @@ def test_a_text_without_terms_is_refused_and_one_that_is_left_out_is_suggested(t
     assert any("look like texts. --text body takes" in warning for warning in numbers.warnings)
 
 
-def test_a_regression_of_texts_comes_near_ridge_regression_tuned_on_the_test_rows(tmp_path: Path) -> None:
+def test_a_regression_of_texts_is_close_to_ridge_regression_tuned_on_the_test_rows(tmp_path: Path) -> None:
     frame = documents(2000)
     effects = np.random.default_rng(1).normal(size=120)
     of_words = [sum(effects[int(word[1:])] for word in body.split()) for body in frame["body"].fillna("")]

@@ -40,7 +40,7 @@ from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.online.step_size_experts import Candidates
 from okl.solvers.settings import SOLVER_NAMES, TrainSettings
 
-FORMER = sorted((Path(__file__).parent / "former").iterdir())  # by an okl that named classes by module
+OLD_STATES = sorted((Path(__file__).parent / "former").iterdir())  # by an okl that named classes by module
 REGRESSIONS = ("eps-svr", "ridge")
 OPTIONS: dict[str, dict[str, Any]] = {
     "nogd": {"budget": 30},
@@ -100,7 +100,7 @@ def test_every_former_name_has_a_class_of_its_own() -> None:
     assert all(name.startswith("okl.") for name in former_names())
 
 
-@pytest.mark.parametrize("folder", FORMER, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", OLD_STATES, ids=lambda folder: folder.name)
 def test_a_state_that_named_classes_by_their_modules_is_read_with_the_same_bits(folder: Path, tmp_path: Path) -> None:
     before = json.loads((folder / "state.json").read_text())
     assert json.loads((folder / "checkpoint.json").read_text())["format_version"] == 1
@@ -243,11 +243,11 @@ def test_a_module_that_is_imported_again_declares_its_tags_again(fresh_tags: Non
 
 
 def test_a_subclass_is_not_stored_by_the_tag_of_its_base(fresh_tags: None) -> None:
-    class Further(class_tags.stored("counted")(Counted)):  # type: ignore[misc]
+    class UntaggedSubclass(class_tags.stored("counted")(Counted)):  # type: ignore[misc]
         """A subclass without its own tag."""
 
     with pytest.raises(TypeError, match=r"Further has no tag; declare one with okl\.foundation\.class_tags\.stored"):
-        EncodedTree(Further(), {})
+        EncodedTree(UntaggedSubclass(), {})
 
 
 @pytest.mark.parametrize(

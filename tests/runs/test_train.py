@@ -241,7 +241,7 @@ def test_stages_return_their_metrics_and_the_table_is_flat(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("stage", ["ingest", "save", "report", "result"])
-def test_a_full_disk_costs_the_report_alone_or_the_run_and_leaves_nothing_but_a_model(
+def test_a_full_disk_leaves_a_run_without_report_or_only_a_model(
     stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = write(tmp_path, curved(300))

@@ -27,7 +27,7 @@ def test_values_of_nu_lie_above_nu_min_and_reach_nu_max(features: tuple[FloatArr
     inputs, targets = features
     rows = DenseRows(inputs, targets)
     grid = make_grid("nu-svm", inputs, [targets], 6)
-    values = [grid.value(place, 0, len(targets), grid.high(rows)) for place in grid.points]
+    values = [grid.value(point, 0, len(targets), grid.high(rows)) for point in grid.points]
     least, largest = nu_min(rows), 2 * min((targets > 0).mean(), (targets < 0).mean())
     assert least > 0.05, "the classes overlap"
     assert least < min(values) < 1.5 * least
@@ -39,8 +39,8 @@ def test_grid_points_of_a_sample_are_valid_for_more_rows(features: tuple[FloatAr
     inputs, targets = features
     few, rows = slice(0, 60), DenseRows(inputs, targets)
     sampled = make_grid("nu-svm", inputs[few], [targets[few]], 6)
-    grid, least, place = on_rows(sampled, inputs, [targets]), nu_min(rows), sampled.points[-1]
-    assert sampled.value(place, 0, len(targets), sampled.high(rows)) < least < grid.value(place, 0, len(targets))
+    grid, least, point = on_rows(sampled, inputs, [targets]), nu_min(rows), sampled.points[-1]
+    assert sampled.value(point, 0, len(targets), sampled.high(rows)) < least < grid.value(point, 0, len(targets))
     assert grid.points == sampled.points
     assert on_rows(make_grid("c-svm", inputs, [targets], 3), inputs, [targets]).ranges == ((0.0, math.inf),)
 
@@ -49,7 +49,7 @@ def test_grid_points_of_a_sample_are_valid_for_more_rows(features: tuple[FloatAr
 def test_values_of_kappa_lie_below_that_of_the_part(model: str, cancer: Dataset) -> None:
     sample = Sample(cancer, 250, 0, "float64", folds=3)
     grid = make_grid(model, sample.all().inputs, [sample.all().targets], 5)
-    assert all(0 < place < 1 for place in grid.points)
+    assert all(0 < point < 1 for point in grid.points)
     assert list(grid.points) == sorted(grid.points)
     assert math.isfinite(kappa_max(model, merged_moments(sample, 1, 0, 2)))
 

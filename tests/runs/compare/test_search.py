@@ -21,7 +21,7 @@ from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.models import MODEL_NAMES
 
 
-def made_search(data: Dataset, names: tuple[str, ...] = (*MODEL_NAMES, "fogd"), **values: Any) -> ModelSearch:
+def make_search(data: Dataset, names: tuple[str, ...] = (*MODEL_NAMES, "fogd"), **values: Any) -> ModelSearch:
     given = {"data": str(data.folder), "folds": 3, "grid": 3, "rows": 240, "iterations": 60, "tolerance": 1e-2} | values
     settings = CompareSettings(**given)
     sample = Sample(data, settings.rows, 0, "float32", settings.folds, settings.holdout)
@@ -32,7 +32,7 @@ def made_search(data: Dataset, names: tuple[str, ...] = (*MODEL_NAMES, "fogd"), 
     return ModelSearch(settings, sample, names, grids, n_classes)
 
 
-def timeless(candidates: list[CompareCandidate]) -> list[Any]:
+def without_times(candidates: list[CompareCandidate]) -> list[Any]:
     return [
         (
             candidate.name,
@@ -50,11 +50,11 @@ def test_trials_do_not_depend_on_workers(
     wine: Dataset, two_workers: Execution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_module, "LEAST_ROWS", 40)
-    search = made_search(wine, ("c-svm", "nu-svm", "logistic", "mm-mpm", "fogd"), rows=140)
+    search = make_search(wine, ("c-svm", "nu-svm", "logistic", "mm-mpm", "fogd"), rows=140)
     progress: list[tuple[int, int]] = []
     with open_execution(threads=1) as alone:
         here = search.run(alone, lambda done, total, metrics: progress.append((done, total)))
-    assert timeless(here) == timeless(search.run(two_workers, ignored))
+    assert without_times(here) == without_times(search.run(two_workers, ignored))
     assert progress[-1] == (search.total(), search.total())
     assert [done for done, _ in progress] == sorted(done for done, _ in progress)
     table = table_of(here, 0.5, search.judge)
@@ -68,14 +68,14 @@ def test_a_halved_search_ends_with_the_better_half_on_all_rows(
     cancer: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_module, "LEAST_ROWS", 60)
-    search = made_search(cancer, ("logistic", "mm-fda"), grid=4)
+    search = make_search(cancer, ("logistic", "mm-fda"), grid=4)
     assert search.steps() == (80, 160)
     with open_execution(threads=1) as alone:
         logistic, minimax = search.run(alone, ignored)
     assert len(logistic.alive) == 2
-    assert {logistic.tried_rows[place] for place in logistic.alive} == {160}
+    assert {logistic.tried_rows[index] for index in logistic.alive} == {160}
     given_up = set(logistic.trials) - set(logistic.alive)
-    assert {logistic.tried_rows[place] for place in given_up} == {80}
+    assert {logistic.tried_rows[index] for index in given_up} == {80}
     assert len(minimax.alive) == 4, "its fits cost the same on any rows"
     assert logistic.choice()[0] in logistic.alive
 
@@ -89,23 +89,23 @@ def test_rounds_double_the_rows_until_all_are_used(rows: int, grid: int, expecte
 
 
 @pytest.fixture
-def made_candidate() -> Callable[[str, list[list[int]]], CompareCandidate]:
+def make_candidate() -> Callable[[str, list[list[int]]], CompareCandidate]:
     def make(name: str, right: list[list[int]]) -> CompareCandidate:
         grid = ComparedGrid("c-svm", tuple(float(k + 1) for k in range(len(right))), "value")
         candidate = CompareCandidate(name, grid, tuple(range(len(right))))
-        for place, folds in enumerate(right):
+        for index, folds in enumerate(right):
             bits = [np.packbits(np.arange(10) < count).tobytes() for count in folds]
-            candidate.tried_rows[place] = 10
-            candidate.trials[place] = [Trial({"own": some, "error-minimising": some}, 10, 1.0, 0.1) for some in bits]
+            candidate.tried_rows[index] = 10
+            candidate.trials[index] = [Trial({"own": some, "error-minimising": some}, 10, 1.0, 0.1) for some in bits]
         return candidate
 
     return make
 
 
 def test_ties_go_to_more_regularisation_the_own_bias_and_the_first_name(
-    made_candidate: Callable[[str, list[list[int]]], CompareCandidate],
+    make_candidate: Callable[[str, list[list[int]]], CompareCandidate],
 ) -> None:
-    first, second = made_candidate("c-svm", [[5, 6], [8, 7], [7, 8]]), made_candidate("l2-svm", [[9, 6], [1, 1]])
+    first, second = make_candidate("c-svm", [[5, 6], [8, 7], [7, 8]]), make_candidate("l2-svm", [[9, 6], [1, 1]])
     assert first.choice() == (1, "own")
     first.halve()
     assert first.alive == (1, 2)
@@ -114,9 +114,9 @@ def test_ties_go_to_more_regularisation_the_own_bias_and_the_first_name(
 
 
 def test_a_failed_candidate_is_last_with_its_reason(
-    made_candidate: Callable[[str, list[list[int]]], CompareCandidate], cancer: Dataset
+    make_candidate: Callable[[str, list[list[int]]], CompareCandidate], cancer: Dataset
 ) -> None:
-    fine, failed = made_candidate("c-svm", [[5, 6]]), made_candidate("fogd", [[5, 6]])
+    fine, failed = make_candidate("c-svm", [[5, 6]]), make_candidate("fogd", [[5, 6]])
     failed.trials[0][1] = Trial({}, 10, failure="Rows 0 to 3: too large.")
     rows = table_of([failed, fine], 1.0, Judge(cancer.schema, "accuracy"))
     assert [row["model"] for row in rows] == ["c-svm", "fogd"]

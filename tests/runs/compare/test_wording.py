@@ -8,7 +8,7 @@ from okl.report.comparison import chosen_sentence, parameter_text, winner_senten
 
 BEST = {"model": "dwd", "mean": 0.9, "spread": 0.01, "p_value": None}
 WORSE = {"model": "c-svm", "mean": 0.7, "spread": 0.01, "p_value": 0.01}
-ALIKE = {"model": "logistic", "mean": 0.89, "spread": 0.01, "p_value": 0.4}
+EQUAL = {"model": "logistic", "mean": 0.89, "spread": 0.01, "p_value": 0.4}
 FAILED = {"model": "mm-mpm", "mean": None, "spread": None, "p_value": None}
 
 
@@ -19,7 +19,7 @@ FAILED = {"model": "mm-mpm", "mean": None, "spread": None, "p_value": None}
         ([FAILED], "for the majority class."),
         ([WORSE], ", and significantly better than every other model (p <= 0.05)."),
         ([WORSE, FAILED], ", and significantly better than every other model that did not fail (p <= 0.05)."),
-        ([ALIKE, WORSE, FAILED], "; not significantly better (p > 0.05) than logistic."),
+        ([EQUAL, WORSE, FAILED], "; not significantly better (p > 0.05) than logistic."),
     ],
 )
 def test_the_best_is_better_only_than_what_was_judged(others: list[dict[str, Any]], ending: str) -> None:
@@ -29,8 +29,8 @@ def test_the_best_is_better_only_than_what_was_judged(others: list[dict[str, Any
 
 
 def test_a_tie_in_accuracy_does_not_hide_another_log_loss() -> None:
-    best, same = BEST | {"log_loss": 0.31, "log_loss_p_value": 1.0}, ALIKE | {"log_loss": 0.32, "log_loss_p_value": 0.2}
-    better = ALIKE | {"model": "ridge", "log_loss": 0.25, "log_loss_p_value": 0.01}
+    best, same = BEST | {"log_loss": 0.31, "log_loss_p_value": 1.0}, EQUAL | {"log_loss": 0.32, "log_loss_p_value": 0.2}
+    better = EQUAL | {"model": "ridge", "log_loss": 0.25, "log_loss_p_value": 0.01}
     sentence = winner_sentence({"models": [best, better, same], "constant": 0.6})
     assert sentence.endswith(
         "than ridge, logistic. Their log losses differ significantly from its 0.3100: ridge has 0.2500."
