@@ -295,7 +295,7 @@ MUTANTS = [
          "slower_than_Clarabel"),
     ),
     *_mutants(
-        f"{_CONSTRAINED}::test_recoo_violates_less_on_the_way_to_the_same_error",
+        f"{_CONSTRAINED}::test_recoo_reaches_the_same_error_with_less_violation",
         ("RECOO", "has the prices of Algorithm 1", "solvers/online/constrained.py",
          "self.gain, self.share_rate, self.rectified)", "self.gain, self.share_rate, False)"),
     ),

@@ -82,7 +82,7 @@ def assert_optimal(out: Doubles, case: Case, members: NDArray[np.bool_], weights
     assert abs(float(y @ a) - total) <= 1e-12 * scale
     multipliers = (p - a) * y
     at_low, at_high = a == low, a == high
-    may_rise = np.where(y > 0, at_low, at_high)  # a multiplier above this one leaves the entry where it is
+    may_rise = np.where(y > 0, at_low, at_high)  # a larger multiplier does not change the entry
     may_fall = np.where(y > 0, at_high, at_low)
     least = np.max(multipliers[~may_fall], initial=-math.inf)
     most = np.min(multipliers[~may_rise], initial=math.inf)

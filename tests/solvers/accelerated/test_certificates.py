@@ -39,7 +39,7 @@ def test_proven_method_obeys_lemma_5_and_theorem_7(cases: list[Case]) -> None:
 
 
 @pytest.mark.parametrize("name", WITH_BIAS)
-def test_own_bias_is_the_best(name: str) -> None:
+def test_own_bias_minimises_the_objective(name: str) -> None:
     case = cached_case(name, 0)
     problem, best, record = case.problem.at_level(case.run.best_record.level), case.run.best, case.run.best_record
     assert isinstance(problem, DualProblem)

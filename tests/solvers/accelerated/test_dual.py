@@ -44,7 +44,7 @@ def test_projection_onto_norm_ball_is_the_nearest_point(power: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "power"),  # every model and every power: the projection knows no model, and the models no power
+    ("model", "power"),  # all models and all powers, but not all pairs: projection and models are independent
     [
         (L2SVM(0.3), 1.1),
         (L2SVM(0.3), 3.0),

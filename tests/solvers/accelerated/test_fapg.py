@@ -35,7 +35,7 @@ def states_of(problem: CompositeProblem, method: Fapg) -> list[FapgState]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_shrunk_rows_change_neither_optimum_nor_proof(name: str) -> None:
+def test_shrinking_changes_neither_optimum_nor_certificate(name: str) -> None:
     problem, method = MODELS[name].problem(ROWS), Fapg(tolerance=1e-9)
     states, (whole, _) = states_of(problem, method), solve(problem, replace(method, shrinking=False))
     parts = [len(state.active) for state in states if state.active is not None]

@@ -49,7 +49,7 @@ def test_rows_under_other_labels_share_their_arrays(iris: tuple[Doubles, Doubles
     assert np.array_equal(other.signs, -rows.signs)
 
 
-def test_tasks_in_threads_come_in_their_order() -> None:
+def test_tasks_in_threads_return_in_order() -> None:
     for n_threads in (1, 2, 5):
         assert run_tasks(lambda task: task**2, 4, n_threads) == [0, 1, 4, 9]
 
@@ -72,10 +72,10 @@ def test_sigmoid_is_the_most_likely() -> None:
     assert found.slope < -0.5
     extreme = found.probabilities(np.array([-1e6, 0.0, 1e6]))
     assert np.all(np.diff(extreme) > 0)
-    assert np.isfinite(fit_sigmoid(np.ones(100), labels).offset)  # scores all alike: the share of the positives
+    assert np.isfinite(fit_sigmoid(np.ones(100), labels).offset)  # equal scores: the share of the positives
 
 
-def test_calibration_scores_come_from_rows_not_learnt(iris: tuple[Doubles, Doubles]) -> None:
+def test_calibration_scores_are_those_of_held_out_rows(iris: tuple[Doubles, Doubles]) -> None:
     _, target = iris
     seen: list[int] = []
 

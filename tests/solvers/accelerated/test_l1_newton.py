@@ -37,18 +37,20 @@ def test_second_derivatives_match_finite_differences(kind: Any) -> None:
         base, columns = 0.3 * rng.standard_normal(4), np.array([0, 2, 3])
         (curvature,) = opened.evaluate((L1Part.curvature, Point(0, base, np.empty(0), 0.0), columns, 0.0))
         curvature = np.tril(curvature) + np.tril(curvature, -1).T
-        for place, column in enumerate(columns):
+        for position, column in enumerate(columns):
             step = np.zeros(4)
             step[column] = 1e-6
-            points = [Point(9 + 2 * place + k, base + sign * step, np.empty(0), 0.0) for k, sign in enumerate((1, -1))]
+            points = [
+                Point(9 + 2 * position + k, base + sign * step, np.empty(0), 0.0) for k, sign in enumerate((1, -1))
+            ]
             up, down = (opened.evaluate((L1Part.slopes, point))[0][0] for point in points)
-            np.testing.assert_allclose(curvature[place], (up - down)[columns] / 2e-6, rtol=1e-5, atol=1e-6)
-            derivative = opened.evaluate((L1Part.line, points[1], Point(99 + place, step, np.empty(0), 0.0), 2.0))[0]
+            np.testing.assert_allclose(curvature[position], (up - down)[columns] / 2e-6, rtol=1e-5, atol=1e-6)
+            derivative = opened.evaluate((L1Part.line, points[1], Point(99 + position, step, np.empty(0), 0.0), 2.0))[0]
             assert derivative == pytest.approx(up @ step, rel=1e-9)
 
 
 @pytest.mark.parametrize("columns", [np.array([0, 2, 3]), np.arange(4)], ids=["some columns", "all columns"])
-def test_of_sparse_rows_below_a_share_of_the_mean_curvature_the_diagonal_is_taken(columns: Any) -> None:
+def test_sparse_rows_use_a_diagonal_hessian_below_a_share_of_the_mean_curvature(columns: Any) -> None:
     rows = two_classes(2)
     form = SparseRows(sparse.csr_array(rows.rows), rows.labels)
     problem = L1LogisticRegression(0.7).problem(form)
@@ -95,9 +97,10 @@ def test_optimum_is_that_of_liblinear_and_fapg(kind: Any) -> None:
         peer: Any = LogisticRegression(solver="liblinear", l1_ratio=1.0, **common)
         if kind is L1SquaredHinge:
             peer = LinearSVC(dual=False, penalty="l1", **common)
-        theirs = peer.fit(inputs, labels).coef_[0]
+        peer_weights = peer.fit(inputs, labels).coef_[0]
         values = [
-            np.abs(w).sum() + problem.weights @ problem.loss.value(labels * (inputs @ w)) for w in (weights, theirs)
+            np.abs(w).sum() + problem.weights @ problem.loss.value(labels * (inputs @ w))
+            for w in (weights, peer_weights)
         ]
         assert values[0] == pytest.approx(proof.primal, rel=1e-9)
         assert values[0] <= values[1] + proof.gap + 1e-12 * values[1]
@@ -118,8 +121,8 @@ def test_large_costs_raw_columns_and_weights_are_certified(kind: Any) -> None:
         assert again.primal == pytest.approx(state.best_record.certificate.primal, rel=1e-9)
 
 
-def test_rows_that_can_nearly_be_separated_are_solved_though_most_steps_are_short() -> None:
-    """The gap stays near 1 for dozens of steps: the run once ended there."""
+def test_nearly_separable_rows_are_solved_with_many_short_steps() -> None:
+    """The gap stays near 1 for dozens of steps, which must not end the run."""
     C = 1e5
     rng = np.random.default_rng(0)
     inputs = (rng.random((400, 100)) < 0.05).astype(np.float64)

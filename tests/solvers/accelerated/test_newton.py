@@ -318,7 +318,7 @@ def test_sparse_rows_far_from_the_margin_are_left_out_of_steps(model: Any, monke
     assert few.history[-1].iteration == 9
 
 
-def unlike_rows(n_rows: int, n_columns: int, share: float, noise: float = 1.0) -> tuple[Doubles, Doubles]:
+def sparse_rows(n_rows: int, n_columns: int, share: float, noise: float = 1.0) -> tuple[Doubles, Doubles]:
     """Draw sparse inputs, sorted by class, some without a value, and labels."""
     random = np.random.default_rng(5)
     inputs = random.normal(size=(n_rows, n_columns)) * (random.random((n_rows, n_columns)) < share)
@@ -333,7 +333,7 @@ def unlike_rows(n_rows: int, n_columns: int, share: float, noise: float = 1.0) -
 def test_a_sample_of_many_sparse_rows_leaves_the_optimum(
     model: Any, in_sample: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inputs, _ = unlike_rows(2000, 8, 0.4)
+    inputs, _ = sparse_rows(2000, 8, 0.4)
     labels = np.where(inputs[:, 0] - inputs[:, 1] > 1.6, 1.0, -1.0)
     assert 0.02 < np.mean(labels > 0.0) < 0.1
     if in_sample != "both classes":
@@ -351,7 +351,7 @@ def test_a_sample_of_many_sparse_rows_leaves_the_optimum(
 
 @pytest.mark.parametrize("fit_intercept", [False, True], ids=["no bias", "bias"])
 def test_passes_over_dual_entries_solve_a_small_c(fit_intercept: bool) -> None:
-    inputs, labels = unlike_rows(1500, 12, 0.4)
+    inputs, labels = sparse_rows(1500, 12, 0.4)
     weights = np.where(np.arange(1500) % 5 == 0, 0.0, 1.0 + np.arange(1500) % 3)
     model = CSVM(0.01, fit_intercept)
     problem: Any = model.problem(SparseRows(sparse.csr_array(inputs), labels), weights)
@@ -372,7 +372,7 @@ def test_passes_over_dual_entries_solve_a_small_c(fit_intercept: bool) -> None:
 
 @pytest.mark.parametrize("fit_intercept", [False, True], ids=["no bias", "bias"])
 def test_newton_steps_follow_passes_that_are_slow(fit_intercept: bool) -> None:
-    inputs, labels = unlike_rows(1500, 12, 0.4)
+    inputs, labels = sparse_rows(1500, 12, 0.4)
     model = CSVM(100.0, fit_intercept)
     found, outcome, _ = solve(model.problem(SparseRows(sparse.csr_array(inputs), labels)), Newton(1e-8))
     assert outcome.kind == "done"
@@ -382,7 +382,7 @@ def test_newton_steps_follow_passes_that_are_slow(fit_intercept: bool) -> None:
 
 
 def test_many_sparse_columns_take_passes_and_newton_steps() -> None:
-    inputs, labels = unlike_rows(600, 1500, 0.02)
+    inputs, labels = sparse_rows(600, 1500, 0.02)
     for C in (0.1, 10.0):
         problem = CSVM(C).problem(SparseRows(sparse.csr_array(inputs), labels))
         assert type(MethodChoice().choose(problem)) is Newton
@@ -449,8 +449,8 @@ def test_passes_that_leave_no_gap_are_solved(fit_intercept: bool, C: float, leng
     assert state.best_record.certificate.primal == pytest.approx(8 * C)
 
 
-def test_a_direction_after_a_rejected_one_has_margins_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs, labels = unlike_rows(1500, 12, 0.4, noise=0.1)
+def test_a_direction_after_a_rejected_one_has_its_own_margins(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs, labels = sparse_rows(1500, 12, 0.4, noise=0.1)
     problem: Any = CSVM(100.0).problem(SparseRows(sparse.csr_array(inputs), labels))
     narrowed, step, line = newton._Run._narrowed, newton._Run._step, NewtonPart.line
     rejected: list[int] = []
@@ -463,10 +463,10 @@ def test_a_direction_after_a_rejected_one_has_margins_of_its_own(monkeypatch: py
         rejected.append(direction.serial)
         return replace(direction, weights=-direction.weights, thresholds=-direction.thresholds)
 
-    def stepped(run: Any, place: Place, gradient: Any, direction: Point) -> float:
+    def stepped(run: Any, current: Place, gradient: Any, direction: Point) -> float:
         if run.problem.holds_rows and len(run.problem.prototype.rows.labels) == 1500:
             assert np.array_equal(named.setdefault(direction.serial, direction.weights), direction.weights)
-        return step(run, place, gradient, direction)
+        return step(run, current, gradient, direction)
 
     def compared(part: Any, at: Place, direction: Point, steps: Any) -> Doubles:
         margins = part._margins(direction.serial, direction.weights)
@@ -481,7 +481,7 @@ def test_a_direction_after_a_rejected_one_has_margins_of_its_own(monkeypatch: py
     assert rejected
 
 
-def unlike_columns() -> tuple[Doubles, Doubles]:
+def sparse_columns() -> tuple[Doubles, Doubles]:
     """Return rows of 30 columns with a third of the values, and labels that are not separable."""
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((400, 30)) * (rng.random((400, 30)) < 0.3)
@@ -491,14 +491,14 @@ def unlike_columns() -> tuple[Doubles, Doubles]:
 @pytest.mark.parametrize("kind", [DenseRows, lambda rows, labels: SparseRows(sparse.csr_array(rows), labels)])
 @pytest.mark.parametrize("C", [2.0**-5, 1.0, 1e3, 2.0**15])
 def test_hinge_losses_of_columns_of_very_different_size_are_solved(C: float, kind: Any) -> None:
-    inputs, labels = unlike_columns()
+    inputs, labels = sparse_columns()
     inputs[:, :4] *= [1e8, 1e-8, 1e8, 1e-8]
     state, outcome, _ = solve(CSVM(C).problem(kind(inputs, labels)), MethodChoice(tolerance=1e-4))
     assert outcome.kind == "done"
     assert state.history[-1].iteration > 0
 
 
-def ending(problem: DualProblem, method: MethodChoice) -> str:
+def outcome_kind(problem: DualProblem, method: MethodChoice) -> str:
     """Return the kind of the outcome, or the reason for divergence."""
     try:
         outcome = solve(problem, method)[1]
@@ -511,18 +511,18 @@ def ending(problem: DualProblem, method: MethodChoice) -> str:
 @pytest.mark.parametrize("method", ["auto", "fapg"])
 @pytest.mark.parametrize("size", [1e150, 1e-200])
 def test_values_at_the_limits_of_float64_end_without_warnings(model: Any, method: Any, size: float) -> None:
-    inputs, labels = unlike_columns()
+    inputs, labels = sparse_columns()
     inputs[:, 3] *= size
     weights = np.where(np.arange(400) % 7 == 0, 1e6, 1.0)
     kinds = DenseRows(inputs, labels), SparseRows(sparse.csr_array(inputs), labels)
     for rows, of in product(kinds, (None, weights)):
-        end = ending(model.problem(rows, of), MethodChoice(method, 1e-4, 200))
+        end = outcome_kind(model.problem(rows, of), MethodChoice(method, 1e-4, 200))
         assert size > 1.0 or method == "fapg" or end == "done"
         assert end in ("done", "not converged") or "Scale the columns" in end or "the objective is inf" in end
 
 
 def test_rows_whose_squared_length_is_not_finite_are_refused() -> None:
-    inputs, labels = unlike_columns()
+    inputs, labels = sparse_columns()
     inputs[5] = 1e200
     for rows in (DenseRows(inputs, labels), SparseRows(sparse.csr_array(inputs), labels)):
         with pytest.raises(DataError, match=r"largest value is 1e\+200. Scale the columns"):

@@ -49,7 +49,7 @@ def test_bits_depend_neither_on_the_budget_nor_on_threads(precision: Precision) 
     found = []
     for budget, n_threads in ((0, 1), (2 * TILE_BYTES, 2), (2**30, 1), (2**30, 2)):
         tiles = KernelTiles(Gaussian(3.0), inputs, precision, budget, n_threads)
-        for _ in range(2):  # tiles are held from the first product on
+        for _ in range(2):  # tiles are cached from the first product on
             found.append(np.empty(N_ROWS))
             tiles.multiply(found[-1], vector)
     assert all((out == found[0]).all() for out in found)

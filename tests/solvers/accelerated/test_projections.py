@@ -194,7 +194,7 @@ def test_warm_start_changes_rounding_only(kind: str) -> None:
 
 
 @pytest.mark.parametrize("guess", [-1e6, 1e6])
-def test_a_guess_far_from_all_bends_does_no_harm(guess: float) -> None:
+def test_a_guess_far_from_all_bends_gives_the_same_projection(guess: float) -> None:
     for case in CASES[:150]:
         if not case.empty:
             out = np.empty_like(case.point)

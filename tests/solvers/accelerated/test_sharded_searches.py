@@ -15,7 +15,7 @@ def staircase(random: np.random.Generator, n: int, narrow: bool) -> tuple[FloatA
 
 @pytest.mark.parametrize("n_candidates", [1, 3, 16])
 @pytest.mark.parametrize("narrow", [False, True])
-def test_search_meets_the_total_whatever_the_guess(n_candidates: int, narrow: bool) -> None:
+def test_search_finds_the_total_from_any_guess(n_candidates: int, narrow: bool) -> None:
     random = np.random.default_rng(3)
     most = 0
     for _ in range(60):

@@ -103,6 +103,6 @@ def test_bias_of_fewest_errors_weighs_them_as_estimators_do(
         def errors(scores: FloatArray, signs: FloatArray = signs) -> float:
             return float(counted[(scores >= 0.0) != (signs > 0.0)].sum())
 
-        theirs = errors(inputs @ estimator.coef_[index] + estimator.intercept_[index])
-        assert errors(scores - one.bias) == pytest.approx(theirs, abs=max(weights))
+        estimator_errors = errors(inputs @ estimator.coef_[index] + estimator.intercept_[index])
+        assert errors(scores - one.bias) == pytest.approx(estimator_errors, abs=max(weights))
         assert errors(scores - one.bias) < errors(scores - error_minimising_bias(scores, signs))

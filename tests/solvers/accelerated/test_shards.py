@@ -108,7 +108,7 @@ def test_shards_reach_the_optimum_in_a_ball_after_losing_vectors(
 
 
 @pytest.mark.parametrize("name", ["nu-svm", "dwd", "l1-logistic", "l2-svm"])
-def test_lost_vectors_come_back_with_the_same_bits(
+def test_lost_vectors_are_recomputed_with_the_same_bits(
     name: str, data: Dataset, here: Execution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_rounds, "CHECKPOINT_STEPS", 7)
@@ -146,7 +146,7 @@ def test_newton_over_shards_reaches_the_optimum_of_one_memory(
 
 
 @pytest.mark.parametrize("name", ["c-svm", "l1-logistic"])
-def test_newton_computes_lost_vectors_again_to_the_same_bits(name: str, data: Dataset, here: Execution) -> None:
+def test_newton_recomputes_lost_vectors_with_the_same_bits(name: str, data: Dataset, here: Execution) -> None:
     def lose(work: Any, _: int) -> Any:
         held_arrays.forget()
         return work

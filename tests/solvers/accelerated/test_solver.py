@@ -166,7 +166,7 @@ Windows = dict[str, tuple[Dataset, Dataset]]
 
 
 @dataclass(frozen=True)
-class Kept:
+class FixedMaps:
     """A feature map that exists already."""
 
     feature_map: FeatureMap
@@ -215,7 +215,7 @@ def test_a_warm_start_is_nearer_and_reaches_the_same_optimum(name: str, task: st
     settings = TrainSettings.model_validate({"data": "none", "solver": name, "frequencies": 20, "tol": 2e-2})
     with open_execution(threads=1) as execution:
         solver, before = solved(settings, first, execution)
-        cold = replace(solver, maps=Kept(before.feature_map))
+        cold = replace(solver, maps=FixedMaps(before.feature_map))
         begins = [cold.start(second, execution), *(solver.start(second, execution, before) for _ in range(2))]
         ends = [run_loop(solver, begin, second, execution).state for begin in begins]
     proofs = [solver.certificate(end) for end in ends]
@@ -228,13 +228,13 @@ def test_a_warm_start_is_nearer_and_reaches_the_same_optimum(name: str, task: st
         np.testing.assert_array_equal(solver.predictor(ends[2]).arrays()[key], array)
 
 
-def test_a_warm_start_that_is_worse_than_the_models_own_is_not_taken(windows: Windows) -> None:
+def test_a_warm_start_that_is_worse_than_the_default_start_is_not_used(windows: Windows) -> None:
     data = windows["binary"][0]
     settings = TrainSettings.model_validate({"data": "none", "solver": "logistic", "frequencies": 20, "tol": 1e-4})
     with open_execution(threads=1) as execution:
         solver, before = solved(settings, data, execution)
         contrary = solver.start(data, execution, replace(before, weights=-1000 * before.weights))
-        own = replace(solver, maps=Kept(before.feature_map)).start(data, execution)
+        own = replace(solver, maps=FixedMaps(before.feature_map)).start(data, execution)
         again = solver.start(data, execution, before)
     begun = [one.current.method_state.history[0].objective for one in (contrary, own, again)]
     assert begun[0] == begun[1] > begun[2]
@@ -246,7 +246,7 @@ def test_cuts_begin_at_the_weights_that_are_given(bias: str, windows: Windows) -
     given = {"data": "none", "solver": "scs", "frequencies": 20, "gap": 1e-2, "bias": bias}
     with open_execution(threads=1) as execution:
         solver, before = solved(TrainSettings.model_validate(given), first, execution)
-        cold = replace(solver, maps=Kept(before.feature_map)).start(second, execution)
+        cold = replace(solver, maps=FixedMaps(before.feature_map)).start(second, execution)
         warm = solver.start(second, execution, before)
         end = run_loop(solver, warm, second, execution).state
     assert warm.descent.objective < cold.descent.objective

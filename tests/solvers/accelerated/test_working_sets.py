@@ -74,12 +74,12 @@ def test_optimum_is_that_of_libsvm(C: float) -> None:
     scores = problem.rows.scores(solution.weights) - solution.bias  # type: ignore[attr-defined]
     np.testing.assert_allclose(scores, peer.decision_function(rows.rows), atol=0.05)
     nu = NuSVM(0.4).problem(kernel_matrix(KERNEL, rows.rows, rows.labels))
-    ours = solve(nu, WorkingSets(1e-6))[0].best_record.certificate
-    theirs = np.zeros(400)
+    certificate = solve(nu, WorkingSets(1e-6))[0].best_record.certificate
+    peer_dual = np.zeros(400)
     fitted = NuSVC(nu=0.4, gamma=scale, tol=1e-7).fit(rows.rows, rows.labels)
-    theirs[fitted.support_] = np.abs(fitted.dual_coef_[0])
-    theirs /= theirs.sum()
-    assert -nu.smooth(theirs, image_of(nu, theirs)) == pytest.approx(ours.dual, rel=1e-4)
+    peer_dual[fitted.support_] = np.abs(fitted.dual_coef_[0])
+    peer_dual /= peer_dual.sum()
+    assert -nu.smooth(peer_dual, image_of(nu, peer_dual)) == pytest.approx(certificate.dual, rel=1e-4)
 
 
 def test_bits_do_not_depend_on_the_memory_budget(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,13 +67,13 @@ def test_precision_reaches_the_model(solver: str, data: dict[Task, Dataset]) -> 
 
 
 def factory_of(solver: str, task: Task, **values: Any) -> LearnerFactory:
-    """Return the online learner of a solver for made-up data of a task."""
+    """Return the online learner of a solver for synthetic data of a task."""
     options = settings_of(solver, **values).options
     assert isinstance(options, OnlineSettings)
     return options.factory(SCHEMAS[task])
 
 
-def test_experts_learn_where_neither_bandwidth_nor_step_size_is_given() -> None:
+def test_experts_are_used_without_a_given_bandwidth_and_step_size() -> None:
     given: dict[str, dict[str, Any]] = {
         "nothing": {},
         "a bandwidth": {"bandwidth": 2.0},
@@ -98,7 +98,7 @@ def test_shards_of_support_vectors_are_mixed_and_gradients_not_summed(solver: st
     assert settings_of(solver, workers=2).training_mode == "mix"
 
 
-def test_a_step_size_that_changes_no_decision_is_not_raced() -> None:
+def test_a_step_size_that_changes_no_decision_is_not_searched() -> None:
     def race(task: Task, **values: Any) -> bool:
         factory = factory_of("rbp", task, **values)
         assert isinstance(factory, BudgetFactory)

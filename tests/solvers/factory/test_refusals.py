@@ -93,12 +93,12 @@ from tests.solvers.factory.cases import TASKS, defined, re_escaped, settings_of
         ),
     ],
 )
-def test_what_cannot_be_learnt_is_refused_before_a_row_is_read(
+def test_invalid_combinations_are_refused_before_a_row_is_read(
     values: dict[str, Any], message: str, data: dict[Task, Dataset], tmp_path: Path
 ) -> None:
-    place = {"data": str(data["binary"].folder), "out": str(tmp_path / "run")}
+    paths = {"data": str(data["binary"].folder), "out": str(tmp_path / "run")}
     with pytest.raises(ConfigError, match=message):
-        check(settings_from(TrainSettings, place | values, "test"))
+        check(settings_from(TrainSettings, paths | values, "test"))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -65,7 +65,7 @@ def take_step(
 
 
 def rows_over(region: Set, matrix: Matrix, bounds: Vector) -> ConstraintRows:
-    """Return the rows of linear constraints over a set, read-only as those of a run are: steps are compiled once."""
+    """Return the rows of linear constraints over a set, read-only as in a run, so that steps are compiled once."""
     constraints = LinearConstraints(matrix, bounds)
     return make_rows(constraints.matrix, constraints.bounds, region.region)
 

@@ -11,9 +11,9 @@ from okl.solvers.oco.problem import Problem, QuadraticLosses
 def flipping(
     n_rounds: int, n_segments: int, seed: int, bias: float = 0.7
 ) -> tuple[Problem, QuadraticLosses, np.ndarray]:
-    """Random signs with a bias along (1, -1) that turns round from segment to segment, and the best of every segment.
+    """Return random signs with a bias along (1, -1) that is inverted in each segment, and the best point of each.
 
-    The bias is below 1: at a corner, too, signs of the other kind pull a point away, the more the longer its steps.
+    The bias is below 1: the other signs move points away from a corner, too, and more with longer steps.
 
     Returns problem, losses and comparators (n_rounds, 2), whose path length grows with the number of segments.
     """

@@ -26,7 +26,7 @@ METHODS: list[Method] = [
 
 
 def _tight(seed: int, n_rounds: int) -> tuple[Problem, QuadraticLosses]:
-    """Draw a problem whose constraints are violated at (1, 1), with curved losses that pull there."""
+    """Draw a problem whose constraints are violated at (1, 1), the target of its quadratic losses."""
     for offset in range(100):
         problem, losses = online_programme(seed + 1000 * offset, n_rounds)
         if problem.linear.values(CORNER).max() > 0.5:

@@ -149,7 +149,7 @@ def test_convex_constraints_are_taken_by_gradient_methods() -> None:
         YuNeely().start(problem, 5)
 
 
-def test_the_default_method_takes_linear_and_convex_constraints_alike() -> None:
+def test_the_default_method_supports_linear_and_convex_constraints() -> None:
     problem, losses = game(SETS[0], n_rounds=25)
     rows = problem.linear
     convex = Problem(problem.region, ConvexConstraints(rows.values, rows.subgradients, rows.n_constraints))

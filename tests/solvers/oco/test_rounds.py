@@ -36,7 +36,7 @@ SETS: list[oco.Box | oco.Ball | oco.Simplex] = [
 def game(
     region: oco.Box | oco.Ball | oco.Simplex, seed: int = 0, n_rounds: int = ROUNDS, stochastic: bool = False
 ) -> tuple[oco.Problem, oco.QuadraticLosses, oco.LinearRounds]:
-    """Draw losses that pull out of two constraints, whose rows and bounds change; one point satisfies all."""
+    """Draw losses with infeasible minima and two changing constraints that one point always satisfies."""
     rng = np.random.default_rng(seed)
     inside = region.project(np.full(region.dimension, 0.2))
     matrices = rng.uniform(0.0, 2.0, (n_rounds, 2, region.dimension))
@@ -50,7 +50,7 @@ def _sum_to(bound: float) -> oco.LinearConstraints:
     return oco.LinearConstraints(np.ones((1, 3)), np.array([bound]))
 
 
-def quietly(method: Method, *rest: Any, **options: Any) -> oco.Played:
+def play_quietly(method: Method, *rest: Any, **options: Any) -> oco.Played:
     """Play without warnings, which other tests check."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AssumptionWarning)
@@ -63,7 +63,7 @@ def test_changing_constraints_give_the_same_bits_round_by_round(method: Method, 
     problem, losses, rounds = game(region)
     if isinstance(method, oco.YuNeely):  # its problem's constraints must be linear
         problem = oco.Problem(region, rounds.at(0))
-    whole = quietly(method, problem, losses, rounds).points  # compiled, but for Vaze & Sinha
+    whole = play_quietly(method, problem, losses, rounds).points  # compiled, but for Vaze & Sinha
     assert np.array_equal(whole, oco.play_rounds(method, problem, losses, constraints=rounds))
     state, fixed = method.start(problem, ROUNDS), method.start(problem, ROUNDS)
     for t in range(ROUNDS - 1):
@@ -80,8 +80,8 @@ def test_rounds_that_all_have_the_same_constraints_are_those_of_the_problem(regi
     fixed = oco.Problem(region, rounds.at(0))
     same = oco.LinearRounds(rounds.matrices[0], np.repeat(rounds.bounds[:1], ROUNDS, axis=0))
     for method in CHANGING:
-        expected = quietly(method, fixed, losses).points
-        assert quietly(method, fixed, losses, same).points == pytest.approx(expected, abs=1e-7), method.name
+        expected = play_quietly(method, fixed, losses).points
+        assert play_quietly(method, fixed, losses, same).points == pytest.approx(expected, abs=1e-7), method.name
     looser = oco.LinearRounds(rounds.matrices[0], rounds.bounds[:1] + np.array([[0.3], [0.1], [0.2]]))
     overall = looser.overall()
     assert isinstance(overall, oco.LinearConstraints)
@@ -246,13 +246,15 @@ def test_two_point_rounds_stay_in_the_set_and_repeat_with_their_seed(region: Any
     feedback = oco.TwoPoint(7, reach=0.2)
     step = 0.2 * feedback.directions(ROUNDS, 3)
     for method in CHANGING[:2] + CHANGING[3:]:
-        played = quietly(method, problem, losses, rounds, feedback)
+        played = play_quietly(method, problem, losses, rounds, feedback)
         for points in (played.points + step, played.points - step):
             assert all(region.contains(point) for point in points)
-        again = quietly(method, problem, losses, rounds, oco.TwoPoint(7, reach=0.2))
+        again = play_quietly(method, problem, losses, rounds, oco.TwoPoint(7, reach=0.2))
         assert np.array_equal(played.points, again.points)
-        assert not np.array_equal(played.points, quietly(method, problem, losses, rounds, oco.TwoPoint(8, 0.2)).points)
-        known = quietly(method, problem, losses, rounds, oco.TwoPoint(7, 0.2, constraints=False))
+        assert not np.array_equal(
+            played.points, play_quietly(method, problem, losses, rounds, oco.TwoPoint(8, 0.2)).points
+        )
+        known = play_quietly(method, problem, losses, rounds, oco.TwoPoint(7, 0.2, constraints=False))
         assert not np.array_equal(played.points, known.points)
     pair = [oco.regret(losses, points, np.zeros((1, 3))) for points in (played.points + step, played.points - step)]
     zero = oco.regret(losses, np.zeros((ROUNDS, 3)), np.zeros((1, 3)))
@@ -537,7 +539,7 @@ def test_intervals_of_exponents_cover_what_they_should() -> None:
 
 
 LENGTH: Any = length
-REFUSED: list[tuple[Callable[[], object], str]] = [
+INVALID_RECORDS: list[tuple[Callable[[], object], str]] = [
     (lambda: oco.LinearRounds(np.ones((4, 2, 3)), np.ones((4, 3))), r"expected \(n_rounds, m, p\) and"),
     (lambda: oco.LinearRounds(np.ones((1, 3)), np.array([[np.inf]])), "must be finite"),
     (lambda: oco.ConvexRounds(LENGTH, budget_slopes, 4, 1), r"expected a function of round and point"),
@@ -548,7 +550,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "sentence"), REFUSED)
+@pytest.mark.parametrize(("make", "sentence"), INVALID_RECORDS)
 def test_invalid_records_raise_errors_that_name_the_problem(make: Callable[[], object], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         make()
@@ -566,15 +568,18 @@ def test_rounds_that_do_not_fit_are_refused() -> None:
         (plane, losses, "the constraints have 2 columns"),
         (rounds, flat, "the losses have 2 coordinates"),
     ):
-        for play in (lambda *rest: method.run(rest[0], rest[1], None, rest[2]), lambda *rest: quietly(method, *rest)):
+        for play in (
+            lambda *rest: method.run(rest[0], rest[1], None, rest[2]),
+            lambda *rest: play_quietly(method, *rest),
+        ):
             with pytest.raises(ConfigError, match=sentence):
                 play(problem, against, limits)
     with pytest.raises(ConfigError, match="which cannot change"):
         oco.ImprovedAder(4.0).run(oco.Problem(SETS[0], rounds.at(0)), losses, None, rounds)
     with pytest.raises(ConfigError, match="needs a ball, or a box with finite bounds"):
-        quietly(method, game(SETS[2])[0], losses, None, oco.TwoPoint())
+        play_quietly(method, game(SETS[2])[0], losses, None, oco.TwoPoint())
     with pytest.raises(ConfigError, match=r"reach = 1.5; expected less than 1.0"):
-        quietly(method, problem, losses, None, oco.TwoPoint(0, 1.5))
+        play_quietly(method, problem, losses, None, oco.TwoPoint(0, 1.5))
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # numba prints the error in a callback

@@ -87,7 +87,7 @@ def check(found: Bounds, measured: float, problem: Problem, points: Any) -> None
     assert 1e-3 * found.violation < violated <= found.violation
 
 
-def test_beyond_the_range_of_gamma_nothing_is_claimed() -> None:
+def test_no_bound_is_claimed_outside_the_range_of_gamma() -> None:
     problem, losses = draw_signs(20, 0)
     constants = constants_of(problem, losses)
     assert bounds_of(KnownHorizon(1.0, within(constants)), constants, 20).claimed

@@ -24,13 +24,13 @@ from okl.solvers.online.strategies import (
     SampledGradientDescent,
 )
 from tests.naive import budget as naive
-from tests.naive.expansion import Judged
+from tests.naive.expansion import RowResult
 from tests.solvers.online.budget_streams import N_OUTPUTS, Stream
 
 BUDGET = 13
 EPSILON = 0.25
 TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
-Twin = Callable[[naive.Slots, FloatArray, FloatArray], list[Judged]]
+Twin = Callable[[naive.Slots, FloatArray, FloatArray], list[RowResult]]
 
 
 class Case(NamedTuple):
@@ -76,7 +76,7 @@ def _margin(slots: naive.Slots) -> float:
 def precision_of(name: str) -> Precision:
     """Return float64 for one learner without a budget, else that of solvers by default.
 
-    Strategies that keep a root learn in float64, too: they stand for the code that all share.
+    Strategies with a root learn in float64, too, and cover the code that all share.
     """
     return "float64" if name == "norma-growing" else "float32"
 

@@ -30,7 +30,7 @@ def targets_of(signal: FloatArray, task: Task, threshold: float) -> Any:
 
 
 def noisy_wave(task: Task, precision: Precision, rows: int, n_inputs: int, seed: int = 9) -> Rows:
-    """Rows whose targets are a wave of the first input plus the second input, with noise."""
+    """Return rows whose targets are a wave of the first input plus the second input, with noise."""
     rng = np.random.default_rng(seed)
     inputs = rng.standard_normal((rows, n_inputs))
     signal = np.sin(2 * inputs[:, 0]) + inputs[:, 1] + 0.2 * rng.standard_normal(rows)

@@ -38,12 +38,12 @@ def test_learner_matches_naive(name: str, task: Task) -> None:
     for stream in streams(task, 130):
         learner = growing_learner(GROWING[name].strategy, stream, precision_of(name))
         slots = slots_of(stream, 10**9)
-        judged = GROWING[name].twin(slots, stream.inputs, stream.targets)
+        results = GROWING[name].twin(slots, stream.inputs, stream.targets)
         state = learner.learn(learner.start(), rows_of(stream))
-        mistakes = sum(seen.mistake for seen in judged)
+        mistakes = sum(seen.mistake for seen in results)
         assert state.progress.mistakes == mistakes
         assert state.progress.updates == state.n_supports == len(slots.supports) > 20
-        assert task == "regression" or 0.05 < mistakes / len(judged) < 0.8
+        assert task == "regression" or 0.05 < mistakes / len(results) < 0.8
         np.testing.assert_array_equal(state.supports, np.stack(slots.supports))
         values = stream.kernel.matrix(stream.inputs, np.stack(slots.supports))
         expected = values @ np.stack(slots.coefficients)
@@ -219,7 +219,7 @@ def test_memory_of_joined_shards_is_that_of_their_supports(name: str) -> None:
         np.testing.assert_array_equal(joined.memory[0, :BUDGET], 1.0)
 
 
-def test_forgetron_keeps_to_its_bound_on_what_forgetting_may_cost() -> None:
+def test_forgetron_keeps_the_bound_of_its_removal_cost() -> None:
     for task in TASKS:
         stream = hard_stream(task, n_rows=800)
         learner = budget_learner(strategies.Forgetron(), stream, 8)

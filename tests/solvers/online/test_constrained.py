@@ -67,7 +67,7 @@ def learn(data: Dataset, threads: int = 1, **values: Any) -> tuple[OnlineSolver,
 
 
 @pytest.mark.parametrize("mode", ["stream", "mix"])
-def test_predicting_weights_keep_to_all_limits(data: Dataset, mode: str) -> None:
+def test_predicting_weights_satisfy_all_limits(data: Dataset, mode: str) -> None:
     solver, state = learn(data, mode=mode)
     learner, predictor = state.learner, solver.predictor(state)
     assert isinstance(learner, ConstrainedLearner)
@@ -156,7 +156,7 @@ def test_violation_a_row_falls_as_rows_grow(every: dict[Task, Dataset], task: Ta
 
 @pytest.mark.parametrize("task", get_args(Task))
 @pytest.mark.parametrize("track", [False, True])
-def test_recoo_violates_less_on_the_way_to_the_same_error(every: dict[Task, Dataset], task: Task, track: bool) -> None:
+def test_recoo_reaches_the_same_error_with_less_violation(every: dict[Task, Dataset], task: Task, track: bool) -> None:
     texts, found = ("abs(covariance(s)) <= 0.01", "norm <= 20"), {}
     for method in ("algorithm1", "recoo"):
         solver, state = learn(every[task], constraints=texts, constraint_method=method, track=track)
@@ -238,12 +238,12 @@ def test_constraints_have_a_radius_unless_one_is_given(data: Dataset, values: di
         ({"track": True, "step_size": 0.1}, "track chooses step sizes"),
     ],
 )
-def test_what_cannot_be_constrained_is_refused(data: Dataset, values: dict[str, Any], part: str) -> None:
+def test_unsupported_constraints_are_refused(data: Dataset, values: dict[str, Any], part: str) -> None:
     with pytest.raises(ConfigError, match=part):
         check(settings_of(data, **values))
 
 
-def test_limits_that_no_weights_keep_to_are_named_before_learning(data: Dataset) -> None:
+def test_infeasible_limits_are_named_before_training(data: Dataset) -> None:
     texts = ("mean(s=1) >= 0.5", "mean(how=often) <= 5", "mean(s=1) <= 0.4", "norm <= 8")
     with pytest.raises(ConfigError, match=r"mean\(s=1\) >= 0.5.* and .*mean\(s=1\) <= 0.4"):
         learn(data, constraints=texts)
@@ -252,7 +252,7 @@ def test_limits_that_no_weights_keep_to_are_named_before_learning(data: Dataset)
 
 
 @pytest.mark.parametrize("task", ["multiclass", "regression"])
-def test_limits_that_the_ball_is_too_small_for_are_named_in_the_unit_of_the_target(
+def test_limits_that_require_a_larger_ball_are_named_in_the_unit_of_the_target(
     every: dict[Task, Dataset], task: Task
 ) -> None:
     learn(every[task], constraints=("mean(s=1) >= 2", "norm <= 8"))

@@ -86,7 +86,7 @@ def test_a_syntax_error_names_its_position(text: str, part: str) -> None:
     assert part in str(error.value)
 
 
-def test_smallest_norm_bound_counts_and_a_constraint_comes_once() -> None:
+def test_the_smallest_norm_bound_applies_and_duplicate_constraints_are_removed() -> None:
     constraints, radius = parse_constraints(["norm <= 10", "mean(a=1) <= 1", "norm <= 3"])
     assert (len(constraints), radius) == (1, 3.0)
     assert parse_constraints(["mean(a=1) <= 1"])[1] is None

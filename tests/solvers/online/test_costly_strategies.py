@@ -26,13 +26,13 @@ from okl.solvers.online.strategies import (
 )
 from tests.naive.bpa import bpa
 from tests.naive.bsgd import bsgd
-from tests.naive.expansion import Expansion, Judged
+from tests.naive.expansion import Expansion, RowResult
 from tests.naive.longdouble import mistakes_in_long_double
 from tests.naive.projectron import projectron
 from tests.solvers.online.budget_streams import N_OUTPUTS, Stream, hard_stream, streams
 
 BUDGET = 12
-Twin = Callable[[Expansion, FloatArray, FloatArray], list[Judged]]
+Twin = Callable[[Expansion, FloatArray, FloatArray], list[RowResult]]
 
 
 class Case(NamedTuple):
@@ -52,7 +52,7 @@ CASES: dict[str, Case] = {
 BY_TASK = [(name, task) for name, case in CASES.items() for task in case.strategy.tasks]
 
 
-# of which nearly singular kernels are learnt in float64, too; they stand for the code that all share
+# these learn nearly singular kernels in float64, too, and cover the code that all share
 DOUBLE = ("projectron", "projectron++", "bpa-p")
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 
@@ -81,19 +81,19 @@ def test_learner_matches_naive(name: str, task: Task) -> None:
         if name == "bsgd-merging" and not isinstance(stream.kernel, Gaussian):
             continue
         expansion = Expansion(stream.kernel, task, N_OUTPUTS[task], BUDGET)
-        judged = CASES[name].twin(expansion, stream.inputs, stream.targets)
+        results = CASES[name].twin(expansion, stream.inputs, stream.targets)
         learner = learner_of(name, stream)
         state = learn(learner, stream)
-        mistakes = sum(seen.mistake for seen in judged)
+        mistakes = sum(seen.mistake for seen in results)
         assert state.progress.mistakes == mistakes
-        assert task == "regression" or 0 < mistakes < 0.7 * len(judged)
+        assert task == "regression" or 0 < mistakes < 0.7 * len(results)
         assert state.n_supports == len(expansion.supports)
         assert state.progress.updates >= len(expansion.supports)
         if name.startswith("bpa"):  # a zero row of the linear kernel changes nothing
             lengths = map(expansion.self_kernel, stream.inputs)
-            losses = [seen.loss * length for seen, length in zip(judged, lengths, strict=True)]
+            losses = [seen.loss * length for seen, length in zip(results, lengths, strict=True)]
             assert state.progress.updates == sum(loss > 0.0 for loss in losses)
-        squares = sum((y - seen.scores[0]) ** 2 for y, seen in zip(stream.targets, judged, strict=True))
+        squares = sum((y - seen.scores[0]) ** 2 for y, seen in zip(stream.targets, results, strict=True))
         if task == "regression":
             assert state.progress.squared_error == pytest.approx(squares, rel=1e-9)
         values = stream.kernel.matrix(stream.inputs, np.stack(expansion.supports))
@@ -128,7 +128,7 @@ def test_split_into_calls_gives_the_same_bits_and_leaves_states_alone(name: str,
 
 
 @pytest.mark.parametrize("name", ["projectron", "projectron++", "bpa-p"])
-def test_a_state_of_an_earlier_version_with_an_inverse_goes_on_as_one_with_a_root(name: str) -> None:
+def test_a_state_of_an_earlier_version_with_an_inverse_continues_with_a_root(name: str) -> None:
     stream = hard_stream("binary")
     learner = learner_of(name, stream)
     now = learner.learn(learner.start(), Rows(stream.inputs[:150], stream.targets[:150]))

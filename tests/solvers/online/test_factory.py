@@ -34,7 +34,7 @@ def plain_errors(learner: LinearLearner, sample: Rows) -> dict[float, float]:
 
 
 @LOSS
-def test_race_is_won_by_the_least_progressive_error(loss: Loss) -> None:
+def test_step_size_selection_minimises_the_progressive_error(loss: Loss) -> None:
     learner, sample = make_case(loss)
     errors = plain_errors(learner, sample)
     step, why = race_step_sizes(learner, sample, False)
@@ -45,7 +45,7 @@ def test_race_is_won_by_the_least_progressive_error(loss: Loss) -> None:
 
 @LOSS
 @ADAPTIVE
-def test_race_gives_the_same_step_again_whatever_step_the_learner_had(loss: Loss, adaptive: bool) -> None:
+def test_step_size_selection_does_not_depend_on_the_step_of_the_learner(loss: Loss, adaptive: bool) -> None:
     learner, sample = make_case(loss)
     step = race_step_sizes(learner, sample, adaptive)[0]
     assert race_step_sizes(replace(learner, step_size=123.0), sample, adaptive)[0] == step
@@ -56,7 +56,7 @@ def test_race_gives_the_same_step_again_whatever_step_the_learner_had(loss: Loss
 
 @pytest.mark.parametrize("scale", [1e-8, 1e-3, 1.0, 1e3, 1e8])
 @pytest.mark.parametrize("shift", [0.0, 1.0, 1000.0])
-def test_race_never_picks_a_step_above_one_in_regression(scale: float, shift: float) -> None:
+def test_selected_step_sizes_of_regression_are_at_most_one(scale: float, shift: float) -> None:
     learner, sample = make_case(ThresholdedHalfSquared(0.1))
     step = race_step_sizes(learner, Rows(sample.inputs, (sample.targets + shift) * scale), False)[0]
     assert 0 < step <= 1
@@ -82,14 +82,14 @@ def test_adagrad_steps_of_regression_grow_with_the_targets(scale: float) -> None
     assert race_step_sizes(learner, Rows(sample.inputs, np.zeros(600)), True)[0] > 0
 
 
-def test_tie_goes_to_the_smaller_step() -> None:
+def test_ties_select_the_smaller_step() -> None:
     learner, sample = make_case(Hinge())
     one_row = Rows(sample.inputs[:1], sample.targets[:1])
     assert set(plain_errors(learner, one_row).values()) in ({0.0}, {1.0})
     assert race_step_sizes(learner, one_row, False)[0] == min(PLAIN_STEPS)
 
 
-def test_step_that_diverges_loses() -> None:
+def test_step_sizes_that_diverge_are_not_selected() -> None:
     learner, sample = make_case(ThresholdedHalfSquared(0.0))
     long_rows = StandardisedLinear.of_columns(np.zeros(3), np.full(3, 1e-3), "float64")  # of squared norm 1e6
     step = race_step_sizes(replace(learner, feature_map=long_rows), sample, False)[0]

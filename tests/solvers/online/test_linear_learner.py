@@ -152,7 +152,7 @@ def test_no_rows_change_nothing() -> None:
     assert np.isnan(weights.progress.error)
 
 
-def test_arrays_that_are_read_only_or_strided_are_fine() -> None:
+def test_read_only_and_strided_arrays_are_allowed() -> None:
     learner, rows = make_learner(Hinge()), make_rows(Hinge())
     expected = learner.learn(learner.start(), rows)
     wide = np.zeros((ROWS, 2 * N_INPUTS))

@@ -42,8 +42,8 @@ def same_weights(state: OnlineState, learner: LinearLearner, parts: list[Rows]) 
     weights = learner.start()
     for part in parts:
         weights = learner.learn(weights, part)
-    mine = state.learned
-    return (mine.last.tobytes(), mine.summed.tobytes(), mine.n_sampled, mine.progress) == (
+    learned = state.learned
+    return (learned.last.tobytes(), learned.summed.tobytes(), learned.n_sampled, learned.progress) == (
         weights.last.tobytes(),
         weights.summed.tobytes(),
         weights.n_sampled,
@@ -251,7 +251,7 @@ def test_mixing_share_is_that_of_the_largest_window(learnable: dict[Task, Datase
 
 
 @MODE
-def test_linear_map_takes_the_place_of_the_kernel(mode: Mode, learnable: dict[Task, Dataset], here: Execution) -> None:
+def test_a_linear_map_replaces_the_kernel(mode: Mode, learnable: dict[Task, Dataset], here: Execution) -> None:
     data = learnable["regression"]
     factory = LinearFactory(LinearChoice(), make_loss("thresholded-half-squared"))
     solver = replace(online("thresholded-half-squared", mode, rounds=20), factory=factory)
@@ -285,6 +285,6 @@ def test_shards_learn_in_the_map_that_leads_after_all_of_the_sample(mode: Mode, 
     assert learnt.n_maps > 6  # no candidate was removed
     feature_map, _, _ = experts.leader(learnt)
     assert isinstance(built.learner, LinearLearner)
-    mine = built.learner.feature_map
-    assert type(mine) is type(feature_map)
-    assert all(np.array_equal(mine.arrays()[name], array) for name, array in feature_map.arrays().items())
+    learned_map = built.learner.feature_map
+    assert type(learned_map) is type(feature_map)
+    assert all(np.array_equal(learned_map.arrays()[name], array) for name, array in feature_map.arrays().items())

@@ -84,7 +84,7 @@ def test_duplicates_and_ties_match_naive(loss: Loss) -> None:
 
 
 def test_kernel_values_of_zero_match_naive() -> None:
-    # of rank 1, the repeated row's: all other eigenvalues are 1, and which of their vectors come first is rounding
+    # rank 1 is that of the repeated row: the other eigenvalues are 1, and rounding decides their order
     learner, rows = replace(make_learner(Hinge(), Gaussian(0.01)), rank=1), make_rows(Hinge(), rows=300)
     rows.inputs[::3] = rows.inputs[0]
     state = learner.learn(learner.start(), rows)
@@ -147,7 +147,7 @@ def test_scores_are_continuous_at_the_change_to_the_map_with_full_rank() -> None
     assert 0.2 * np.abs(step).max() < np.abs(moved).max() < 1.001 * np.abs(step).max()
 
 
-def test_start_predicts_nothing() -> None:
+def test_the_initial_state_predicts_zero() -> None:
     for loss in EVERY_LOSS:
         learner = make_learner(loss)
         assert not learner.predictor(learner.start()).scores(make_rows(loss).inputs[:5]).any()

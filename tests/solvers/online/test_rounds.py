@@ -32,7 +32,7 @@ def make_rows(loss: Loss, rows: int, seed: int = 0) -> Rows:
     return Rows(inputs, 3 + targets if loss.task == "regression" else targets)
 
 
-def begun(loss: Loss, precision: Precision = "float32") -> tuple[LinearLearner, Weights]:
+def start_learner(loss: Loss, precision: Precision = "float32") -> tuple[LinearLearner, Weights]:
     learner = make_learner(loss, precision)
     return learner, learner.learn(learner.start(), make_rows(loss, 200, seed=1))
 
@@ -40,7 +40,7 @@ def begun(loss: Loss, precision: Precision = "float32") -> tuple[LinearLearner, 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @LOSS
 def test_adagrad_steps_match_naive(loss: Loss, precision: Precision) -> None:
-    learner, weights = begun(loss, precision)
+    learner, weights = start_learner(loss, precision)
     optimiser = AdaGrad.start(*weights.last.shape)
     last, squares = weights.last, optimiser.squares
     for number in range(1, 5):
@@ -58,7 +58,7 @@ def test_adagrad_steps_match_naive(loss: Loss, precision: Precision) -> None:
 
 @LOSS
 def test_plain_step_goes_against_the_mean_subgradient(loss: Loss) -> None:
-    learner, weights = begun(loss)
+    learner, weights = start_learner(loss)
     gradient = learner.gradient(weights.last, make_rows(loss, 150))
     stepped, optimiser = gradient.step(learner, weights, None, 1)
     assert optimiser is None
@@ -68,7 +68,7 @@ def test_plain_step_goes_against_the_mean_subgradient(loss: Loss) -> None:
 
 @LOSS
 def test_step_counts_as_often_in_the_average_as_its_number(loss: Loss) -> None:
-    learner, weights = begun(loss)
+    learner, weights = start_learner(loss)
     weights = weights.without_average()
     visited, optimiser = [], AdaGrad.start(*weights.last.shape)
     for number in range(1, 6):
@@ -81,7 +81,7 @@ def test_step_counts_as_often_in_the_average_as_its_number(loss: Loss) -> None:
 
 @LOSS
 def test_step_leaves_weights_and_optimiser_unchanged(loss: Loss) -> None:
-    learner, weights = begun(loss)
+    learner, weights = start_learner(loss)
     optimiser = AdaGrad(np.full(weights.last.shape, 0.5))
     before = weights.last.tobytes(), weights.summed.tobytes(), weights.progress, optimiser.squares.tobytes()
     learner.gradient(weights.last, make_rows(loss, 50)).step(learner, weights, optimiser, 1)
@@ -90,7 +90,7 @@ def test_step_leaves_weights_and_optimiser_unchanged(loss: Loss) -> None:
 
 @LOSS
 def test_gradients_of_parts_add_up_in_the_order_given(loss: Loss) -> None:
-    learner, weights = begun(loss)
+    learner, weights = start_learner(loss)
     rows = make_rows(loss, 900)
     parts = [learner.gradient(weights.last, part(rows, *edges)) for edges in [(0, 256), (256, 512), (512, 900)]]
     whole, added = learner.gradient(weights.last, rows), add_gradients(parts)
@@ -134,7 +134,7 @@ def test_majority_of_a_tie_is_the_positive_or_the_first_class() -> None:
 
 @LOSS
 def test_no_rows_change_nothing(loss: Loss) -> None:
-    learner, weights = begun(loss)
+    learner, weights = start_learner(loss)
     optimiser = AdaGrad.start(*weights.last.shape)
     nothing = learner.gradient(weights.last, part(make_rows(loss, 5), 0, 0))
     assert nothing.step(learner, weights, optimiser, 1) == (weights, optimiser)
@@ -144,7 +144,7 @@ def test_no_rows_change_nothing(loss: Loss) -> None:
 
 @LOSS
 def test_mixed_weights_are_the_average_by_rows(loss: Loss) -> None:
-    learner, base = begun(loss)
+    learner, base = start_learner(loss)
     start = Weights(base.last, np.zeros(base.last.shape), 0, base.progress)
     sizes = [300, 40, 120]
     parts = [learner.learn(start, make_rows(loss, size, seed=size)) for size in sizes]
@@ -170,7 +170,7 @@ def test_mix_of_one_shard_is_what_the_shard_learnt(loss: Loss) -> None:
 
 @LOSS
 def test_average_adds_up_in_float64(loss: Loss) -> None:
-    learner, weights = begun(loss)
+    learner, weights = start_learner(loss)
     large = Weights((1e35 * weights.last).astype(np.float32), np.zeros(weights.last.shape), 0, weights.progress)
     nothing = PlainGradient(np.zeros(weights.last.shape), replace(weights.progress, rows=1), 0.0)
     stepped, _ = nothing.step(learner, large, None, 10_000)
@@ -179,7 +179,7 @@ def test_average_adds_up_in_float64(loss: Loss) -> None:
 
 
 def test_step_that_is_not_finite_names_the_step_size() -> None:
-    learner, weights = begun(ThresholdedHalfSquared())
+    learner, weights = start_learner(ThresholdedHalfSquared())
     gradient = learner.gradient(weights.last, make_rows(learner.loss, 50))
     with pytest.raises(DivergedError, match=r"After 250 rows.*step_size = 1e\+300"):
         gradient.step(replace(learner, step_size=1e300), weights, None, 1)

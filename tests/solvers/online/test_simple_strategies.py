@@ -40,16 +40,16 @@ def test_learner_matches_naive(name: str, task: Task) -> None:
     for stream in streams(task, 130):
         learner = learner_of(name, stream)
         slots = slots_of(stream, BUDGET, learner.start())
-        judged = CASES[name].twin(slots, stream.inputs, stream.targets)
+        results = CASES[name].twin(slots, stream.inputs, stream.targets)
         state = learn(learner, stream)
-        mistakes = sum(seen.mistake for seen in judged)
-        assert (state.progress.rows, state.progress.mistakes) == (len(judged), mistakes)
+        mistakes = sum(seen.mistake for seen in results)
+        assert (state.progress.rows, state.progress.mistakes) == (len(results), mistakes)
         assert state.n_supports == len(slots.supports) == BUDGET
         assert state.progress.updates > 2 * BUDGET
-        assert task == "regression" or 0.05 < mistakes / len(judged) < 0.8
+        assert task == "regression" or 0.05 < mistakes / len(results) < 0.8
         close = TOLERANCE["float32"]
         if task == "regression":
-            squares = sum((y - seen.scores[0]) ** 2 for y, seen in zip(stream.targets, judged, strict=True))
+            squares = sum((y - seen.scores[0]) ** 2 for y, seen in zip(stream.targets, results, strict=True))
             assert state.progress.squared_error == pytest.approx(squares, rel=10 * close)
         values = stream.kernel.matrix(stream.inputs, np.stack(slots.supports))
         expected = values @ np.stack(slots.coefficients)
@@ -83,7 +83,7 @@ def test_any_split_into_calls_gives_the_same_bits_and_leaves_states_alone(name: 
 
 
 @pytest.mark.parametrize(("name", "task"), BY_TASK)
-def test_rows_that_are_all_alike_are_fine(name: str, task: Task) -> None:
+def test_equal_rows_are_allowed(name: str, task: Task) -> None:
     stream = hard_stream(task)
     same = stream._replace(inputs=np.zeros_like(stream.inputs))
     for kernel in (Gaussian(1.0), Linear()):  # all kernel values 1, all 0

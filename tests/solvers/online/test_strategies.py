@@ -45,7 +45,7 @@ def gap_of(learner: BudgetLearner, state: BudgetState) -> tuple[float, float]:
     assert (-a <= low * (1 + 1e-6)).all()
     f = learner.kernel.matrix(state.rows, state.rows).astype(np.float64) @ a
     primal = 0.5 * a @ f + high @ np.maximum(0, 1 - f) + low @ np.maximum(0, 1 + f)
-    # two coefficients a twin whose difference is a, as large as they can be
+    # the two largest coefficients of a twin with difference a
     pairs = np.where(a >= high - low, 2 * high - a, 2 * low + a)
     return float(primal), float(pairs.sum() - 0.5 * a @ f)
 
@@ -55,11 +55,11 @@ def test_learner_matches_naive(numbers: dict[str, Any]) -> None:
     for stream in streams("binary", 130):
         learner = learner_of(stream, **numbers)
         twins = Twins(stream.kernel, "binary", 1, BUDGET)
-        judged = twins.learn(stream.inputs, stream.targets, **numbers)
+        results = twins.learn(stream.inputs, stream.targets, **numbers)
         state = learn(learner, stream)
-        mistakes = sum(seen.mistake for seen in judged)
-        assert (state.progress.rows, state.progress.mistakes) == (len(judged), mistakes)
-        assert 0.05 < mistakes / len(judged) < 0.5
+        mistakes = sum(seen.mistake for seen in results)
+        assert (state.progress.rows, state.progress.mistakes) == (len(results), mistakes)
+        assert 0.05 < mistakes / len(results) < 0.5
         assert state.n_supports == len(twins.supports) == BUDGET
         assert state.progress.updates > 4 * BUDGET
         np.testing.assert_array_equal(counts_of(state).T, twins.counts)
@@ -92,7 +92,7 @@ def test_coefficient_of_a_twin_agrees_with_the_score_it_leads_to() -> None:
 
 
 @pytest.mark.parametrize("own", [0.01, 100.0])
-def test_descent_ends_when_scores_stand_still_whatever_the_size_of_kernel_values(own: float) -> None:
+def test_descent_ends_at_constant_scores_for_kernel_values_of_any_size(own: float) -> None:
     tolerance, memory = 1e-3, np.zeros((KERNEL + LANES, LANES))
     memory[KERNEL : KERNEL + 3, :3] = own * (0.9 + 0.1 * np.eye(3))
     memory[POSITIVE, :3], memory[NEGATIVE, :3] = [4.0, 0.0, 2.0], [1.0, 3.0, 0.0]
@@ -130,7 +130,7 @@ def test_a_row_equal_to_a_support_joins_its_twin() -> None:
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(1.0), Linear()])
-def test_rows_that_are_all_alike_are_fine(kernel: Kernel) -> None:
+def test_equal_rows_are_allowed(kernel: Kernel) -> None:
     stream = hard_stream("binary")
     same = stream._replace(inputs=np.zeros_like(stream.inputs), kernel=kernel)
     state = learn(learner_of(same), same)
@@ -138,7 +138,7 @@ def test_rows_that_are_all_alike_are_fine(kernel: Kernel) -> None:
     assert state.n_supports == (BUDGET if isinstance(kernel, Gaussian) else 0)
 
 
-def test_twins_that_meet_at_zero_are_fine() -> None:
+def test_twins_that_merge_at_zero_are_allowed() -> None:
     # x and -x have the mean 0, whose linear kernel values are all 0
     inputs = np.array([[1.0], [-1.0]] * 20)
     stream = Stream(inputs, np.ones(40), Linear(), "binary")

@@ -93,7 +93,7 @@ def test_experts_are_linear_learners_and_mixed_as_the_naive_twin_does(loss: Loss
         assert state.progress.mistakes == np.sum((np.array(mixture) >= 0) != (rows.targets > 0))
 
 
-def test_what_is_saved_predicts_as_the_mixture_of_two_classes_does() -> None:
+def test_a_saved_tracker_predicts_like_the_mixture_of_two_classes() -> None:
     learner, rows = make_learner(Hinge(), "float64"), make_rows(Hinge(), "float64")
     state = learner.learn(learner.start(), part(rows, 0, 1000))
     scores = learner.predictor(state).scores(rows.inputs[1000:1001])

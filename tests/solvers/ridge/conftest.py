@@ -70,7 +70,7 @@ def curved_rows(task: Task, n_rows: int = 150, seed: int = 4) -> Rows:
 
 
 def problem(task: Task, basis: str = "landmarks", n_rows: int = 150) -> Problem:
-    """With class weights where there are classes."""
+    """Return the problem of a task, with class weights for classes."""
     rows = curved_rows(task, n_rows)
     outputs = Outputs(task, 3 if task == "multiclass" else 1, CLASS_WEIGHTS[task])
     of_inputs = MapBasis(StandardisedLinear(np.array([0.3, -0.2]), np.array([0.5, 2.0]), 0.0))

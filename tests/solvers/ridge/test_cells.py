@@ -32,7 +32,7 @@ from tests.solver_cases import bits, last_state, states
 from tests.solvers.ridge.conftest import CLASS_WEIGHTS, curved_rows
 
 Array = NDArray[Any]
-ROWS, CELL_ROWS, SOME = 900, 120, 9  # the last: a naive twin leaves out one row of this many
+ROWS, CELL_ROWS, LEFT_OUT_STEP = 900, 120, 9  # the last: a naive twin leaves out one row of this many
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
 
 
@@ -46,7 +46,7 @@ RIDGE, WIDTH, WITHOUT = 0.05, 1.5, np.array([0.25, -0.5, 0.75])
 
 
 class Cell:
-    """Rows of a task, with class weights where there are classes, as `solve_cell` takes them."""
+    """Rows of a task for `solve_cell`, with class weights for classes."""
 
     def __init__(self, task: Task, n_rows: int = 50) -> None:
         rows = curved_rows(task)
@@ -67,7 +67,7 @@ class Cell:
         return naive.objective(self.matrix, self.values, self.weights, RIDGE, self.matrix, coefficients, offsets)
 
     def dual(self, coefficients: Array) -> float:
-        """ridge a'y - ridge / 2 a'(K + ridge W^(-1)) a, of coefficients a whose sum is 0."""
+        """Return ridge a'y - ridge / 2 a'(K + ridge W^(-1)) a for coefficients a with sum 0."""
         shifted = self.matrix + RIDGE * np.diag(1.0 / self.weights)
         return RIDGE * float(np.sum(coefficients * (self.values - 0.5 * shifted @ coefficients)))
 
@@ -135,7 +135,7 @@ def test_left_out_scores_are_those_of_solving_again_without_each_row(cell: Cell)
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3])
-def test_cells_of_a_few_rows_are_solved_and_the_only_row_scores_the_given_mean(cell: Cell, n_rows: int) -> None:
+def test_small_cells_are_solved_and_a_single_row_scores_the_given_mean(cell: Cell, n_rows: int) -> None:
     found = cell.solve(kept=slice(n_rows))
     if n_rows == 1:
         np.testing.assert_array_equal(found.left_out, cell.without[np.newaxis])
@@ -155,7 +155,7 @@ def test_equal_rows_with_a_tiny_penalty_are_refused() -> None:
 # Data sets.
 
 
-def made(folder: Path, inputs: Array, targets: Array, **options: Any) -> Dataset:
+def make_data(folder: Path, inputs: Array, targets: Array, **options: Any) -> Dataset:
     columns = {f"x{column}": inputs[:, column] for column in range(inputs.shape[1])}
     pq.write_table(pa.table(columns | {"y": targets}), folder / "rows.parquet")
     given = ingest_settings(**({"scale": "standard", "rows_per_shard": 250, "rows_per_group": 100} | options))
@@ -167,7 +167,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
     found: dict[Task, Dataset] = {}
     for task in TASKS:
         rows = curved_rows(task, ROWS)
-        found[task] = made(tmp_path_factory.mktemp(task), rows.inputs, rows.targets, task=task)
+        found[task] = make_data(tmp_path_factory.mktemp(task), rows.inputs, rows.targets, task=task)
         assert len(found[task].shards) == 4
     return found
 
@@ -177,9 +177,9 @@ def solver(task: Task, **options: Any) -> LocalSolver:
     return LocalSolver(**(given | {"bandwidth": 2.0, "penalty": 1e-3, "partitions": 3} | options))
 
 
-def learnt(made: LocalSolver, data: Dataset, threads: int = 1) -> LocalState:
+def train_cells(make_data: LocalSolver, data: Dataset, threads: int = 1) -> LocalState:
     with open_execution(threads=threads) as execution:
-        state = last_state(made, data, execution)
+        state = last_state(make_data, data, execution)
     assert isinstance(state, LocalState)
     return state
 
@@ -190,17 +190,17 @@ def rows_of(data: Dataset) -> Rows:
     return Rows(np.concatenate([rows.inputs for rows in parts]), np.concatenate([rows.targets for rows in parts]))
 
 
-def scores_of(made: LocalSolver, state: LocalState, inputs: Array) -> Array:
-    return np.asarray(made.predictor(state).scores(inputs)).reshape(len(inputs), -1)
+def scores_of(make_data: LocalSolver, state: LocalState, inputs: Array) -> Array:
+    return np.asarray(make_data.predictor(state).scores(inputs)).reshape(len(inputs), -1)
 
 
-def in_cells(made: LocalSolver, state: LocalState, data: Dataset) -> tuple[Array, Array]:
+def in_cells(make_data: LocalSolver, state: LocalState, data: Dataset) -> tuple[Array, Array]:
     """Return mean scores of all rows, and leave-one-out scores of some, by the normal equations of each cell."""
-    rows, outputs = rows_of(data), made.outputs_of(data.schema)
+    rows, outputs = rows_of(data), make_data.outputs_of(data.schema)
     values, weights = outputs.of(rows.targets), outputs.weights(rows.targets)
     weights = np.ones(len(values)) if weights is None else weights
-    assert made.bandwidth is not None
-    assert made.penalty is not None
+    assert make_data.bandwidth is not None
+    assert make_data.penalty is not None
     scores, left_out = np.zeros((2, *values.shape))
     trees = state.trees[: len(state.partitions)]
     for tree in trees:
@@ -208,32 +208,32 @@ def in_cells(made: LocalSolver, state: LocalState, data: Dataset) -> tuple[Array
         assert np.bincount(cells, minlength=tree.n_cells).min() > 0
         for cell in range(tree.n_cells):
             here = np.flatnonzero(cells == cell)
-            matrix = laplacian(rows.inputs[here], rows.inputs[here], made.bandwidth)
-            ridge = made.penalty * made.cell_rows
+            matrix = laplacian(rows.inputs[here], rows.inputs[here], make_data.bandwidth)
+            ridge = make_data.penalty * make_data.cell_rows
             coefficients, offsets = naive.ridge(matrix, values[here], weights[here], ridge, matrix)
             scores[here] += (matrix @ coefficients + offsets) / len(trees)
-            for place in np.flatnonzero(here % SOME == 0):
-                kept = np.delete(np.arange(len(here)), place)
+            for position in np.flatnonzero(here % LEFT_OUT_STEP == 0):
+                others = np.delete(np.arange(len(here)), position)
                 without = naive.ridge(
-                    matrix[np.ix_(kept, kept)],
-                    values[here[kept]],
-                    weights[here[kept]],
+                    matrix[np.ix_(others, others)],
+                    values[here[others]],
+                    weights[here[others]],
                     ridge,
-                    matrix[np.ix_(kept, kept)],
+                    matrix[np.ix_(others, others)],
                 )
-                left_out[here[place]] += (matrix[place, kept] @ without[0] + without[1]) / len(trees)
-    return scores, left_out[::SOME]
+                left_out[here[position]] += (matrix[position, others] @ without[0] + without[1]) / len(trees)
+    return scores, left_out[::LEFT_OUT_STEP]
 
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize(("cell_rows", "n_cells"), [(ROWS // 5, 8), (ROWS, 1)], ids=["several-cells", "one-cell"])
-def test_scores_are_means_of_exact_solutions_and_judged_by_leaving_rows_out(
+def test_scores_are_means_of_exact_solutions_and_errors_are_leave_one_out(
     sets: dict[Task, Dataset], task: Task, cell_rows: int, n_cells: int
 ) -> None:
-    data, made = sets[task], solver(task, cell_rows=cell_rows, partitions=2 if n_cells > 1 else 3)
-    state = learnt(made, data)
+    data, make_data = sets[task], solver(task, cell_rows=cell_rows, partitions=2 if n_cells > 1 else 3)
+    state = train_cells(make_data, data)
     if n_cells == 1:
-        rows, outputs = rows_of(data), made.outputs_of(data.schema)
+        rows, outputs = rows_of(data), make_data.outputs_of(data.schema)
         values, weights = outputs.of(rows.targets), outputs.weights(rows.targets)
         matrix = laplacian(rows.inputs, rows.inputs, 2.0)
         weights = np.ones(ROWS) if weights is None else weights
@@ -241,28 +241,28 @@ def test_scores_are_means_of_exact_solutions_and_judged_by_leaving_rows_out(
         scores, left_out = matrix @ coefficients + offsets, None
     else:
         with one_blas_thread():  # with such small matrices threads would mostly wait
-            scores, left_out = in_cells(made, state, data)
-    assert made.chosen(state)["cells"] == n_cells
+            scores, left_out = in_cells(make_data, state, data)
+    assert make_data.chosen(state)["cells"] == n_cells
     assert len(state.partitions) == (1 if n_cells == 1 else 2)
-    assert made.chosen(state)["n_supports"] == ROWS
-    np.testing.assert_allclose(scores_of(made, state, rows_of(data).inputs), scores, atol=1e-8)
+    assert make_data.chosen(state)["n_supports"] == ROWS
+    np.testing.assert_allclose(scores_of(make_data, state, rows_of(data).inputs), scores, atol=1e-8)
     assert state.left_out is not None
     np.testing.assert_array_equal(state.left_out.targets, rows_of(data).targets)
     if left_out is not None:
-        np.testing.assert_allclose(state.left_out.scores[::SOME], left_out, atol=1e-7)
-        outputs, targets = made.outputs_of(data.schema), rows_of(data).targets
+        np.testing.assert_allclose(state.left_out.scores[::LEFT_OUT_STEP], left_out, atol=1e-7)
+        outputs, targets = make_data.outputs_of(data.schema), rows_of(data).targets
         errors = errors_of_scores(state.left_out.scores, targets, outputs, 1.0)
         assert state.left_out.errors.error == pytest.approx(errors.error, rel=1e-6)
         assert state.left_out.errors.squared_error == pytest.approx(errors.squared_error, rel=1e-6)
     assert (state.left_out.calibration() is None) == (task == "regression")
-    certificate = made.certificate(state)
+    certificate = make_data.certificate(state)
     assert 0.0 <= certificate["gap"] < 1e-20 * certificate["objective"]
     assert certificate["objective"] > 1e-3
 
 
-def test_errors_of_the_automatic_criterion_are_those_of_the_judged_scores(sets: dict[Task, Dataset]) -> None:
+def test_errors_of_the_automatic_criterion_are_those_of_leave_one_out_scores(sets: dict[Task, Dataset]) -> None:
     found = {
-        criterion: learnt(solver("binary", criterion=criterion, penalty=None), sets["binary"]).errors[-1]
+        criterion: train_cells(solver("binary", criterion=criterion, penalty=None), sets["binary"]).errors[-1]
         for criterion in ("accuracy", "log-loss")
     }
     assert found["accuracy"].error == found["accuracy"].mistake_rate
@@ -277,17 +277,17 @@ def test_errors_of_the_automatic_criterion_are_those_of_the_judged_scores(sets: 
 def test_chosen_values_have_no_better_neighbour_and_depend_on_rows_only(
     sets: dict[Task, Dataset], task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, data = solver(task, bandwidth=None, penalty=None), sets[task]
+    make_data, data = solver(task, bandwidth=None, penalty=None), sets[task]
     tried: dict[tuple[float, float], tuple[float, float]] = {}
     judge = cells.Tuning.errors
 
-    def noted(self: cells.Tuning, bandwidth: float, ridge: float) -> Any:
+    def recording(self: cells.Tuning, bandwidth: float, ridge: float) -> Any:
         found = judge(self, bandwidth, ridge)
         tried[bandwidth, ridge] = found.error, found.squared_error
         return found
 
-    monkeypatch.setattr(cells.Tuning, "errors", noted)
-    tuned = made.tuned(data, 1)
+    monkeypatch.setattr(cells.Tuning, "errors", recording)
+    tuned = make_data.tuned(data, 1)
     monkeypatch.undo()
     for bandwidth, ridge in ((2.0, 1.0), (0.5, 1.0), (1.0, 10.0**0.5), (1.0, 10.0**-0.5)):
         (near,) = [
@@ -296,10 +296,10 @@ def test_chosen_values_have_no_better_neighbour_and_depend_on_rows_only(
         assert tried[near] >= tried[tuned.bandwidth, tuned.ridge]
     assert tuned.errors is not None
     assert (tuned.error, tuned.errors.squared_error) == min(tried.values()) < max(tried.values())
-    again = replace(made, partitions=7).tuned(data, 3)
+    again = replace(make_data, partitions=7).tuned(data, 3)
     assert (again.bandwidth, again.ridge, again.chosen) == (tuned.bandwidth, tuned.ridge, tuned.chosen)
-    state = learnt(made, data)
-    chosen = made.chosen(state)
+    state = train_cells(make_data, data)
+    chosen = make_data.chosen(state)
     assert (chosen["bandwidth"], chosen["penalty"] * CELL_ROWS) == (tuned.bandwidth, pytest.approx(tuned.ridge))
     assert "least leave-one-out error of 900 training rows in 8 cells" in chosen["penalty_reason"]
 
@@ -309,7 +309,7 @@ def test_sampled_cells_are_spread_evenly_over_the_rows(tmp_path: Path) -> None:
     random = np.random.default_rng(4)
     inputs = random.random((16_000, 1))
     targets = np.where(inputs[:, 0] < 0.5, random.random(16_000) < 0.5, 1.0)
-    data = made(tmp_path, inputs, targets.astype(int))
+    data = make_data(tmp_path, inputs, targets.astype(int))
     solvers = (LocalSolver(cell_rows=50, bandwidth=0.05, seed=seed) for seed in range(8))
     errors = [one.tuned(data, 1, compared=True).error for one in solvers]
     assert 0.15 < np.mean(errors) < 0.3, "half of the mistakes of one half"
@@ -318,14 +318,14 @@ def test_sampled_cells_are_spread_evenly_over_the_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [{"bandwidth": 0.7}, {"penalty": 0.01}, {"bandwidth": 0.7, "penalty": 0.01}])
 def test_given_values_are_kept(sets: dict[Task, Dataset], given: dict[str, float]) -> None:
-    made = solver("binary", **({"bandwidth": None, "penalty": None} | given))
-    chosen = made.tuned(sets["binary"], 1).chosen
-    state = learnt(made, sets["binary"])
-    assert made.chosen(state)["bandwidth"] == chosen["bandwidth"]
+    make_data = solver("binary", **({"bandwidth": None, "penalty": None} | given))
+    chosen = make_data.tuned(sets["binary"], 1).chosen
+    state = train_cells(make_data, sets["binary"])
+    assert make_data.chosen(state)["bandwidth"] == chosen["bandwidth"]
     for name in ("bandwidth", "penalty"):
         assert (chosen[f"{name}_reason"] == "as given") == (name in given)
         if name in given:
-            assert made.chosen(state)[name] == pytest.approx(given[name], rel=1e-15)
+            assert make_data.chosen(state)[name] == pytest.approx(given[name], rel=1e-15)
 
 
 def test_a_search_skips_matrices_that_are_not_positive_definite() -> None:
@@ -340,18 +340,18 @@ def test_a_search_skips_matrices_that_are_not_positive_definite() -> None:
     assert search.errors(2.0 * bandwidth, ridge).error > errors.error
 
 
-def test_partitions_end_when_another_one_gains_nothing(sets: dict[Task, Dataset], tmp_path: Path) -> None:
+def test_partitions_are_added_until_one_does_not_improve(sets: dict[Task, Dataset], tmp_path: Path) -> None:
     random = np.random.default_rng(6)
-    noise = made(tmp_path, random.normal(size=(600, 2)), random.normal(size=600), task="regression")
+    noise = make_data(tmp_path, random.normal(size=(600, 2)), random.normal(size=600), task="regression")
     several = {"partitions": 6, "penalty": 10.0}
     ended = solver("regression", **several)
-    state = learnt(ended, noise)
+    state = train_cells(ended, noise)
     outcome = ended.finished(state)
     assert outcome is not None
     assert outcome.reason == "the last partition did not reduce the leave-one-out error beyond chance"
     assert len(state.partitions) == len(state.errors) < 6
     gaining = solver("regression", cell_rows=30, partitions=3)
-    state = learnt(gaining, sets["regression"])
+    state = train_cells(gaining, sets["regression"])
     outcome = gaining.finished(state)
     assert outcome is not None
     assert outcome.reason == "all 3 partitions were solved"
@@ -367,32 +367,32 @@ def test_partitions_end_when_another_one_gains_nothing(sets: dict[Task, Dataset]
 def test_threads_and_the_number_of_tasks_change_no_bit(
     sets: dict[Task, Dataset], task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, data = solver(task, bandwidth=None, penalty=None, precision="float32"), sets[task]
-    whole = learnt(made, data)
-    arrays = made.predictor(whole).arrays()
+    make_data, data = solver(task, bandwidth=None, penalty=None, precision="float32"), sets[task]
+    whole = train_cells(make_data, data)
+    arrays = make_data.predictor(whole).arrays()
     monkeypatch.setattr(cells, "_LEAST_TASKS", 7)
     monkeypatch.setattr(cells, "TASKS_AT_ONCE", 2)
     with open_execution(threads=3) as execution:
-        steps = list(states(made, data, execution))
+        steps = list(states(make_data, data, execution))
     assert len(steps) > 2 * len(whole.partitions)
-    for name, array in made.predictor(steps[-1]).arrays().items():
+    for name, array in make_data.predictor(steps[-1]).arrays().items():
         np.testing.assert_array_equal(array, arrays[name])
-    assert made.chosen(steps[-1]) == made.chosen(whole)
-    again = learnt(replace(made, seed=1), data)
-    assert bits(made, again)[0] != bits(made, whole)[0]
+    assert make_data.chosen(steps[-1]) == make_data.chosen(whole)
+    again = train_cells(replace(make_data, seed=1), data)
+    assert bits(make_data, again)[0] != bits(make_data, whole)[0]
     drawn = [tree.thresholds.tobytes() for state in (whole, again) for tree in state.trees]
-    assert len(set(drawn)) == 2 * made.partitions
+    assert len(set(drawn)) == 2 * make_data.partitions
 
 
 # Unusual rows and cells.
 
 
-def test_of_rows_that_are_all_alike_some_are_drawn(tmp_path: Path) -> None:
+def test_a_cell_of_equal_rows_is_sampled(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     targets = random.normal(size=500)
-    data = made(tmp_path, np.full((500, 2), 4.0), targets, task="regression")
+    data = make_data(tmp_path, np.full((500, 2), 4.0), targets, task="regression")
     odd = LocalSolver(cell_rows=100, precision="float64")
-    state = learnt(odd, data)
+    state = train_cells(odd, data)
     assert odd.chosen(state)["cells"] == odd.chosen(state)["partitions"] == 1
     assert odd.chosen(state)["n_supports"] == 200
     kept = state.positions
@@ -408,7 +408,7 @@ def test_of_rows_that_are_all_alike_some_are_drawn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("n_inputs", [2, 7, 36])
-def test_a_cell_with_too_many_rows_holds_rows_that_are_all_alike(n_inputs: int) -> None:
+def test_a_cell_that_is_too_large_holds_equal_rows(n_inputs: int) -> None:
     random = np.random.default_rng(n_inputs)
     kinds, shares = random.normal(size=(30, n_inputs)).astype(np.float32), random.dirichlet(np.full(30, 0.3))
     rows = kinds[random.choice(30, size=6000, p=shares)]
@@ -424,16 +424,16 @@ def test_a_cell_with_too_many_rows_holds_rows_that_are_all_alike(n_inputs: int) 
 
 
 def test_partitions_that_draw_other_rows_share_their_supports(sets: dict[Task, Dataset]) -> None:
-    made, data, rows = (
+    make_data, data, rows = (
         solver("regression", cell_rows=100, partitions=2),
         sets["regression"],
         rows_of(sets["regression"]),
     )
     trees = tuple(CellTree(direction[np.newaxis], np.zeros(1), np.array([[-1, -2]])) for direction in np.eye(2))
     with open_execution() as execution:
-        state = replace(made.start(data, execution), trees=trees)
-        while made.finished(state) is None:
-            state = made.advance(state, data, execution)
+        state = replace(make_data.start(data, execution), trees=trees)
+        while make_data.finished(state) is None:
+            state = make_data.advance(state, data, execution)
     assert len(state.partitions) == 2
     assert 400 < len(state.positions) < 800
     np.testing.assert_array_equal(state.supports, rows.inputs[state.positions])
@@ -448,21 +448,21 @@ def test_partitions_that_draw_other_rows_share_their_supports(sets: dict[Task, D
             coefficients, offsets = naive.ridge(matrix, rows.targets[kept, np.newaxis], np.ones(200), 0.1, matrix)
             here = cells == cell
             expected[here] += 0.5 * (laplacian(rows.inputs[here], rows.inputs[kept], 2.0) @ coefficients + offsets)
-    np.testing.assert_allclose(scores_of(made, state, rows.inputs), expected, atol=1e-8)
+    np.testing.assert_allclose(scores_of(make_data, state, rows.inputs), expected, atol=1e-8)
 
 
-def test_an_empty_cell_scores_the_mean(sets: dict[Task, Dataset]) -> None:
-    made, data = solver("multiclass", partitions=1), sets["multiclass"]
-    # to the right of 50 there is no row, and beyond 100 nothing but a second empty cell
+def test_an_empty_cell_predicts_the_mean(sets: dict[Task, Dataset]) -> None:
+    make_data, data = solver("multiclass", partitions=1), sets["multiclass"]
+    # there is no row right of 50, and right of 100 only a second empty cell
     tree = CellTree(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([50.0, 100.0]), np.array([[-1, 1], [-2, -3]]))
     with open_execution() as execution:
-        state = replace(made.start(data, execution), trees=(tree,))
-        while made.finished(state) is None:
-            state = made.advance(state, data, execution)
+        state = replace(make_data.start(data, execution), trees=(tree,))
+        while make_data.finished(state) is None:
+            state = make_data.advance(state, data, execution)
     partition = state.partitions[0]
     assert partition.starts.tolist() == [0, 2 * CELL_ROWS, 2 * CELL_ROWS, 2 * CELL_ROWS]
     shares = np.bincount(rows_of(data).targets.astype(int)) / ROWS
-    found = scores_of(made, state, np.array([[60.0, 0.0], [101.0, 0.0]]))
+    found = scores_of(make_data, state, np.array([[60.0, 0.0], [101.0, 0.0]]))
     np.testing.assert_allclose(found, [2.0 * shares - 1.0] * 2, atol=1e-12)
     assert state.left_out is not None
     assert np.isfinite(state.left_out.scores).all()
@@ -473,9 +473,9 @@ def test_a_class_that_is_missing_in_a_cell_is_not_predicted_there(tmp_path: Path
     group = np.arange(400) % 2
     inputs = random.normal(size=(400, 2)) * 0.1 + 5.0 * group[:, np.newaxis]
     targets = np.where(group == 0, (inputs[:, 0] > 0.0).astype(int), 2)
-    data = made(tmp_path, inputs, targets, task="multiclass", scale="none")
+    data = make_data(tmp_path, inputs, targets, task="multiclass", scale="none")
     apart = solver("multiclass", cell_rows=200, partitions=1, bandwidth=1.0)
-    state = learnt(apart, data)
+    state = train_cells(apart, data)
     assert state.trees[0].n_cells == 2
     scores = scores_of(apart, state, inputs)
     np.testing.assert_allclose(scores[group == 1], [[-1.0, -1.0, 1.0]] * 200, atol=1e-12)
@@ -489,9 +489,9 @@ def test_fewer_rows_than_a_cell_has_are_one_cell_solved_once(task: Task, n_rows:
     random = np.random.default_rng(4)
     inputs = random.normal(size=(n_rows, 3))
     targets = (np.arange(n_rows) % 2) if task == "binary" else inputs[:, 0]
-    data = made(tmp_path, inputs, targets, task=task)
+    data = make_data(tmp_path, inputs, targets, task=task)
     few = LocalSolver(partitions=4)
-    state = learnt(few, data)
+    state = train_cells(few, data)
     assert few.chosen(state)["cells"] == few.chosen(state)["partitions"] == 1
     assert few.chosen(state)["n_supports"] == few.chosen(state)["left_out_rows"] == n_rows
     outcome = few.finished(state)
@@ -500,14 +500,14 @@ def test_fewer_rows_than_a_cell_has_are_one_cell_solved_once(task: Task, n_rows:
     assert np.isfinite(scores_of(few, state, rows_of(data).inputs.astype(np.float32))).all()
 
 
-def test_a_constant_column_changes_nothing_but_the_trees(tmp_path: Path) -> None:
+def test_a_constant_column_changes_only_the_trees(tmp_path: Path) -> None:
     rows = curved_rows("regression", 400)
     found = []
     for folder, inputs in (("with", np.column_stack([rows.inputs, np.full(400, 7.0)])), ("without", rows.inputs)):
         (tmp_path / folder).mkdir()
-        data = made(tmp_path / folder, inputs, rows.targets, task="regression")
+        data = make_data(tmp_path / folder, inputs, rows.targets, task="regression")
         plain = solver("regression", bandwidth=None, penalty=None, cell_rows=400)
-        state = learnt(plain, data)
+        state = train_cells(plain, data)
         found.append(scores_of(plain, state, rows_of(data).inputs))
     np.testing.assert_allclose(found[0], found[1], atol=1e-9)
     assert np.std(found[0]) > 0.5
@@ -542,26 +542,26 @@ def test_a_class_without_rows_is_refused(sets: dict[Task, Dataset]) -> None:
 
 def test_coefficients_beyond_the_precision_are_refused(tmp_path: Path) -> None:
     rows = curved_rows("regression", 200)
-    data = made(tmp_path, rows.inputs, 1e60 * rows.targets, task="regression")
+    data = make_data(tmp_path, rows.inputs, 1e60 * rows.targets, task="regression")
     with pytest.raises(DataError, match=r"do not fit float32\. Set the precision to float64, or scale the target"):
-        learnt(solver("regression", precision="float32"), data)
-    assert len(learnt(solver("regression"), data).partitions) > 0
+        train_cells(solver("regression", precision="float32"), data)
+    assert len(train_cells(solver("regression"), data).partitions) > 0
 
 
-def test_scores_that_judge_have_the_rounding_of_the_stored_coefficients(sets: dict[Task, Dataset]) -> None:
+def test_leave_one_out_scores_use_the_rounded_coefficients(sets: dict[Task, Dataset]) -> None:
     data, wide = sets["regression"], {"kernel": "gaussian", "bandwidth": 300.0}
     found = {}
     for precision in ("float32", "float64"):
-        made = solver("regression", **wide, precision=precision, penalty=1e-14, partitions=1)
-        state = learnt(made, data)
+        make_data = solver("regression", **wide, precision=precision, penalty=1e-14, partitions=1)
+        state = train_cells(make_data, data)
         assert state.left_out is not None
         inputs = rows_of(data).inputs.astype(precision)
-        found[precision] = np.asarray(made.predictor(state).scores(inputs)), state.left_out
-    (narrow, judged), (exact, judged_exactly) = found["float32"], found["float64"]
+        found[precision] = np.asarray(make_data.predictor(state).scores(inputs)), state.left_out
+    (narrow, left_out), (exact, exact_left_out) = found["float32"], found["float64"]
     assert np.abs(narrow - exact).max() > 10.0
-    assert judged_exactly.errors.error < 0.5
-    assert judged.errors.error > 100.0
-    np.testing.assert_allclose(judged.scores - judged_exactly.scores, (narrow - exact)[:, np.newaxis], rtol=0.02)
+    assert exact_left_out.errors.error < 0.5
+    assert left_out.errors.error > 100.0
+    np.testing.assert_allclose(left_out.scores - exact_left_out.scores, (narrow - exact)[:, np.newaxis], rtol=0.02)
     tuned = {
         precision: solver("regression", **wide, precision=precision, penalty=None).tuned(data, 1)
         for precision in ("float32", "float64")

@@ -45,7 +45,7 @@ def left_out(posed: Problem, n_threads: int = 1) -> list[PenaltyErrors]:
     return leave_folds_out(posed.basis, posed.rows, posed.outputs, folds(posed), PENALTIES, n_threads)
 
 
-def test_errors_are_those_of_models_that_never_saw_the_fold(posed: Problem) -> None:
+def test_errors_are_those_of_models_trained_without_the_fold(posed: Problem) -> None:
     of, weights, values, columns = folds(posed), posed.weights, posed.values, posed.columns
     for one, penalty in zip(left_out(posed), PENALTIES, strict=True):
         scores, means = np.empty_like(values), np.empty_like(values)
@@ -157,7 +157,7 @@ def test_rows_fewer_than_columns_have_all_digits_next_to_a_large_column(large: f
     assert np.ptp(expected) > 1.0
 
 
-def test_a_penalty_is_found_among_rows_fewer_than_columns_as_in_sums_of_the_columns() -> None:
+def test_penalty_search_with_fewer_rows_than_columns_matches_column_sums() -> None:
     random = np.random.default_rng(5)
     inputs = random.normal(size=(30, 50))
     rows = Rows(inputs, np.where(inputs[:, 0] + 0.5 * random.normal(size=30) > 0.0, 1.0, -1.0))
@@ -178,14 +178,14 @@ def test_a_penalty_is_found_among_rows_fewer_than_columns_as_in_sums_of_the_colu
 def test_all_rows_as_landmarks_are_the_ridge_of_scikit_learn() -> None:
     rows, penalty = curved_rows("regression"), 1e-2
     found = fit_rows(LandmarkBasis(Gaussian(0.8), rows.inputs), rows, Outputs("regression", 1), penalty, False)
-    theirs = KernelRidge(alpha=penalty * len(rows.targets), kernel="rbf", gamma=0.5 / 0.8**2)
-    expected = theirs.fit(rows.inputs, rows.targets).predict(rows.inputs)
-    mine = found.predictor(LandmarkBasis(Gaussian(0.8), rows.inputs)).scores(rows.inputs)
-    np.testing.assert_allclose(mine, expected, atol=2e-5)  # 2e-7 of the kernel matrix's diagonal stays added
+    peer = KernelRidge(alpha=penalty * len(rows.targets), kernel="rbf", gamma=0.5 / 0.8**2)
+    expected = peer.fit(rows.inputs, rows.targets).predict(rows.inputs)
+    scores = found.predictor(LandmarkBasis(Gaussian(0.8), rows.inputs)).scores(rows.inputs)
+    np.testing.assert_allclose(scores, expected, atol=2e-5)  # 2e-7 of the kernel matrix's diagonal stays added
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_leave_one_out_errors_are_those_of_leaving_rows_out(posed: Problem, fit_intercept: bool) -> None:
+def test_leave_one_out_errors_match_explicit_removal_of_rows(posed: Problem, fit_intercept: bool) -> None:
     sums = centred(posed.basis.turn(), gram_of(posed.basis, posed.outputs, (posed.rows,)), fit_intercept)
     errors = leave_one_out(posed.basis, sums, posed.outputs, posed.rows, PENALTIES)
     weights, values = posed.weights, posed.values
@@ -209,7 +209,7 @@ def test_leave_one_out_errors_are_those_of_leaving_rows_out(posed: Problem, fit_
 
 
 @pytest.mark.parametrize("bandwidth", [0.05, 0.3, 1.0])
-def test_labels_of_pure_chance_are_not_learnt_by_leaving_one_out(bandwidth: float) -> None:
+def test_random_labels_are_not_learnt_by_leave_one_out(bandwidth: float) -> None:
     random = np.random.default_rng(1)
     rows = Rows(random.normal(size=(300, 20)), np.where(np.arange(300) % 2, 1.0, -1.0)[random.permutation(300)])
     found = fit_rows(LandmarkBasis(Gaussian(bandwidth), rows.inputs), rows, Outputs("binary", 1))
@@ -218,7 +218,7 @@ def test_labels_of_pure_chance_are_not_learnt_by_leaving_one_out(bandwidth: floa
 
 
 @pytest.mark.parametrize("n_rows", [300, 700])
-def test_leave_one_out_errors_do_not_show_classes_by_their_weights(n_rows: int) -> None:
+def test_leave_one_out_errors_do_not_reveal_classes_by_their_weights(n_rows: int) -> None:
     random = np.random.default_rng(1)
     targets = np.where(np.arange(n_rows) % 8, -1.0, 1.0)[random.permutation(n_rows)]
     rows = Rows(random.normal(size=(n_rows, 20)), targets)
@@ -309,7 +309,7 @@ def test_rows_that_repeat_themselves_are_learnt(change: object, n_landmarks: int
     assert found.proof.relative_gap < 1.0  # penalties below the rounding error are skipped
 
 
-def test_a_constant_target_is_its_own_model() -> None:
+def test_a_constant_target_gives_a_constant_model() -> None:
     rows = Rows(curved_rows("regression").inputs, np.full(150, 0.1))
     basis = LandmarkBasis(Gaussian(0.8), rows.inputs[:12])
     found = fit_rows(basis, rows, Outputs("regression", 1))
@@ -347,7 +347,7 @@ def test_landmarks_in_two_distant_clusters_are_distinguished() -> None:
 
 
 @pytest.mark.parametrize("penalty", [1e-30, 5e-324])
-def test_a_penalty_below_all_rounding_solves_nothing(penalty: float) -> None:
+def test_a_penalty_below_rounding_error_leaves_the_problem_unsolved(penalty: float) -> None:
     rows = curved_rows("regression")
     basis = LandmarkBasis(Gaussian(3.0), rows.inputs)
     assert not fit_rows(basis, rows, Outputs("regression", 1), penalty).solved

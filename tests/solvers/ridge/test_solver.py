@@ -60,7 +60,7 @@ SOLVER = RidgeSolver(n_landmarks=30, penalty=1e-4, seed=2)
 AUTO = RidgeSolver(n_landmarks=30, seed=2)
 
 
-def made(folder: Path, name: str, shard_rows: int, task: Task = "binary") -> Dataset:
+def make_data(folder: Path, name: str, shard_rows: int, task: Task = "binary") -> Dataset:
     rows = curved_rows(task, ROWS)
     table = pa.table({"a": rows.inputs[:, 0], "b": rows.inputs[:, 1], "y": rows.targets})
     pq.write_table(table, folder / "rows.parquet")
@@ -71,7 +71,7 @@ def made(folder: Path, name: str, shard_rows: int, task: Task = "binary") -> Dat
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """Return a data set with more chunks than are summed between two checkpoints."""
-    found = made(tmp_path_factory.mktemp("rows"), "set", 4 * BLOCK)
+    found = make_data(tmp_path_factory.mktemp("rows"), "set", 4 * BLOCK)
     assert STRETCHES_AT_ONCE < len(row_chunks(found)) <= MOST_STRETCHES
     return found
 
@@ -90,9 +90,9 @@ def test_shards_give_the_solution_of_all_rows_in_memory(data: Dataset) -> None:
     assert AUTO.chosen(state)["penalty"] == state.solution.penalty
 
 
-def test_where_shards_end_does_not_change_bits_while_row_groups_are_the_same(data: Dataset, tmp_path: Path) -> None:
+def test_bits_do_not_depend_on_shards_with_the_same_row_groups(data: Dataset, tmp_path: Path) -> None:
     # the sums depend on the blocks of a row group, and these on nothing else; shards are files of whole row groups
-    other = made(tmp_path, "other", 2 * BLOCK)
+    other = make_data(tmp_path, "other", 2 * BLOCK)
     assert len(other.split("train")) > len(data.split("train"))
     with open_execution(threads=2) as execution:
         one, cut = (last_state(SOLVER, rows, execution) for rows in (data, other))

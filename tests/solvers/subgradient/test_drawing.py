@@ -43,8 +43,8 @@ def test_a_sample_holds_no_row_twice_and_a_larger_one_all_rows_of_a_smaller(data
 
 @pytest.mark.parametrize("share", [0.02, 0.3])
 @pytest.mark.parametrize("run_rows", [1, 7])
-def test_every_row_is_as_likely_as_another(data: Dataset, share: float, run_rows: int) -> None:
-    data = replace(data, shards=data.shards[2:])  # one whole shard, and a short one whose groups end unevenly
+def test_every_row_is_equally_likely(data: Dataset, share: float, run_rows: int) -> None:
+    data = replace(data, shards=data.shards[2:])  # one full shard, and a short one with row groups of other lengths
     n_seeds, shards = 150, data.split("train")
     counts = [np.zeros(shard.rows) for shard in shards]
     sizes = []
@@ -58,7 +58,7 @@ def test_every_row_is_as_likely_as_another(data: Dataset, share: float, run_rows
     found = np.concatenate(counts) / n_seeds
     spread = np.sqrt(share * (1.0 - share) / n_seeds)
     assert abs(found.mean() - share) < 4.0 * np.std(sizes) / len(found) / np.sqrt(n_seeds) + 1e-3
-    # rows of a run come and go together: so do deviations, which stay within what as many coins would give
+    # rows of a run are drawn together; the deviations stay within those of independent draws
     assert (np.abs(found - share) < 5.0 * spread).all()
     assert np.std(found) > 0.0
 
@@ -70,9 +70,9 @@ def test_other_seeds_draw_independent_samples(data: Dataset) -> None:
     assert sample(SampleDesign.of(data, 3), data, 0.3) == one
 
 
-def test_shards_that_come_later_change_no_draw_in_the_others(data: Dataset) -> None:
+def test_new_shards_do_not_change_the_draws_in_existing_ones(data: Dataset) -> None:
     design, fewer = SampleDesign.of(data, 3), replace(data, shards=data.shards[:3])
-    assert sample(design, fewer, 0.3) == {place for place in sample(design, data, 0.3) if place[0] < 3}
+    assert sample(design, fewer, 0.3) == {row for row in sample(design, data, 0.3) if row[0] < 3}
 
 
 def test_a_small_sample_touches_few_row_groups_where_they_are_read_whole(data: Dataset) -> None:
@@ -93,7 +93,7 @@ def test_runs_cut_short_hold_the_same_rows(data: Dataset) -> None:
     assert cut.n_rows == runs.n_rows == shard.rows
 
 
-def test_of_many_shards_a_small_sample_opens_a_bounded_number(data: Dataset) -> None:
+def test_a_small_sample_opens_a_bounded_number_of_shards(data: Dataset) -> None:
     shard = data.split("train")[0]
     many = replace(data, shards=tuple(replace(shard, index=index) for index in range(100)))
     n_seeds, counts = 40, np.zeros(100)

@@ -170,10 +170,10 @@ def test_bounds_of_a_growing_sample_hold_on_each_of_its_sizes() -> None:
     fitted = PaperGrowth(validation_rows=100, first_sample=100, step_rows=20).fit(
         in_order(rows), targets, Scs(lam=0.3, gap=1e-3, directions="conjugate")
     )
-    judged, checked = rows[100:], 0
+    all_rows, checked = rows[100:], 0
     for record in fitted.history:
         if record.n_rows < 600:
-            own = ColumnSource(judged, np.arange(600)).space(record.n_rows)
+            own = ColumnSource(all_rows, np.arange(600)).space(record.n_rows)
             best = solve_sample(own, targets[100 : 100 + record.n_rows], Scs(lam=0.3, gap=1e-7))
             assert record.lower_bound <= best.objective + 1e-12
             checked += record.lower_bound > 0.0

@@ -52,10 +52,10 @@ def test_a_weight_is_so_many_copies_along_a_line(loss: PiecewiseLinear, weights:
         assert weighted.line(ray.scores, ray.along, ray.targets, step) == pytest.approx(
             loss.line(scores, along, targets, step), rel=1e-12, abs=1e-9
         )
-        slopes, theirs = np.empty_like(ray.scores), np.empty_like(scores)
+        slopes, copied_slopes = np.empty_like(ray.scores), np.empty_like(scores)
         sums = weighted.slopes_into(slopes, ray.scores, ray.along, ray.targets)
-        assert sums == pytest.approx(loss.slopes_into(theirs, scores, along, targets), rel=1e-12)
-        np.testing.assert_allclose(slopes.sum(axis=0), theirs.sum(axis=0), atol=1e-12)
+        assert sums == pytest.approx(loss.slopes_into(copied_slopes, scores, along, targets), rel=1e-12)
+        np.testing.assert_allclose(slopes.sum(axis=0), copied_slopes.sum(axis=0), atol=1e-12)
         assert weighted.intercepts(slopes, ray.targets).sum() == pytest.approx(sums[1])
         assert weighted.value(ray.scores, ray.targets).sum() == pytest.approx(sums[0])
         heavier = len(rows) / len(ray.targets)  # a mean over copies has another number of rows: scale the parabola, too

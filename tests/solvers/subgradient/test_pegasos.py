@@ -48,7 +48,7 @@ def objective(weights: NDArray[np.float64], rows: FloatArray, targets: NDArray[n
 @pytest.mark.parametrize(
     "parameters", [{}, {"project": True}, {"batch": 16}, {"average": "uniform"}, {"in_turn": True}]
 )
-def test_many_steps_come_near_the_optimum_and_never_below(parameters: dict[str, Any]) -> None:
+def test_many_steps_approach_the_optimum_from_above(parameters: dict[str, Any]) -> None:
     rows = rows_of()
     best = least_objective()
     states = list(islice(Pegasos(LAM, **parameters).run_rows(rows.inputs, rows.targets), 40))
@@ -64,9 +64,11 @@ def test_kernel_steps_are_those_on_a_factor_of_the_matrix() -> None:
     factor = np.linalg.cholesky(matrix + 1e-11 * np.eye(ROWS))
     method = Pegasos(LAM, project=True)
     with_kernel, explicit = method.run_kernel(matrix, rows.targets), method.run_rows(factor, rows.targets)
-    for mine, theirs in islice(zip(with_kernel, explicit, strict=True), 12):
-        assert mine.progress == theirs.progress
-        np.testing.assert_allclose(factor.T @ method.weights(mine)[0], method.weights(theirs)[0], atol=1e-6)
+    for kernel_state, explicit_state in islice(zip(with_kernel, explicit, strict=True), 12):
+        assert kernel_state.progress == explicit_state.progress
+        np.testing.assert_allclose(
+            factor.T @ method.weights(kernel_state)[0], method.weights(explicit_state)[0], atol=1e-6
+        )
 
 
 def test_draws_are_the_same_however_they_are_cut() -> None:
@@ -75,8 +77,8 @@ def test_draws_are_the_same_however_they_are_cut() -> None:
     np.testing.assert_array_equal(np.concatenate([method.picks(0, 300, ROWS), method.picks(300, 700, ROWS)]), whole)
     assert len(np.unique(whole)) > 0.8 * ROWS
     assert (whole != Pegasos(LAM, seed=8).picks(0, 1000, ROWS)).any()
-    turns = Pegasos(LAM, in_turn=True)
-    np.testing.assert_array_equal(turns.picks(ROWS - 2, 4, ROWS), [ROWS - 2, ROWS - 1, 0, 1])
+    cyclic = Pegasos(LAM, in_turn=True)
+    np.testing.assert_array_equal(cyclic.picks(ROWS - 2, 4, ROWS), [ROWS - 2, ROWS - 1, 0, 1])
 
 
 def test_states_are_one_stretch_apart() -> None:

@@ -156,7 +156,7 @@ def test_regularised_bias_is_a_constant_in_the_kernel_or_a_column_of_ones() -> N
     assert "b^2" in method.problem
 
 
-def test_conjugacy_pays_on_a_fixed_sample() -> None:
+def test_conjugate_directions_reduce_the_gap_on_a_fixed_sample() -> None:
     rows, targets = problem(500)
     gaps = [
         solve_sample(kernel_rows(rows), targets, Scs(lam=0.001, gap=1e-12, max_iterations=60, **options)).gap

@@ -80,7 +80,7 @@ def test_a_bias_is_a_weight_of_a_constant(data: dict[Task, Dataset], here: Execu
     assert "regularised" in learning.chosen(learning.start(data["regression"], here))["bias"]
 
 
-def test_lost_vectors_come_back_with_the_same_bits(
+def test_lost_vectors_are_recomputed_with_the_same_bits(
     data: dict[Task, Dataset], here: Execution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(on_shards, "MOST_STEPS", 7)
@@ -122,14 +122,14 @@ def test_rows_that_do_not_fit_give_the_same_bits(data: dict[Task, Dataset], here
 def test_a_state_is_a_value(data: dict[Task, Dataset], here: Execution) -> None:
     learning = solver()
     visited = states(learning, data["binary"], here)
-    for place in (0, 4, len(visited) // 2, -3):
-        before = visited[place]
+    for index in (0, 4, len(visited) // 2, -3):
+        before = visited[index]
         assert isinstance(before.descent, on_shards.ShardedDescent)
         stored = pickle.dumps(before.descent.directions)
         again = learning.advance(before, data["binary"], here)  # the worker vectors have advanced
         assert pickle.dumps(before.descent.directions) == stored
         resumed = learning.advance(pickle.loads(pickle.dumps(before)), data["binary"], here)
-        expected = visited[place + 1]
+        expected = visited[index + 1]
         assert bits(learning, again) == bits(learning, resumed) == bits(learning, expected)
 
 

@@ -34,7 +34,7 @@ def least_hinge(rows: DenseRows, weights: np.ndarray, bias: bool) -> float:
     return float(linprog(costs, A_ub=-np.hstack(columns), b_ub=-np.ones(m), bounds=free).fun)
 
 
-def most_nu(rows: DenseRows, weights: np.ndarray) -> float:
+def largest_sum(rows: DenseRows, weights: np.ndarray) -> float:
     """Return the largest sum of a point with equal sums in both classes, by a linear program."""
     share = weights / weights.sum()
     bounds = np.stack([np.zeros_like(share), share], axis=1)
@@ -48,7 +48,7 @@ def test_range_of_nu_is_that_of_linear_programs(weighted: bool) -> None:
     low, high = model_class("nu-svm").valid_range(rows, weights)
     assert 0.05 < low < high < 1.0
     assert low == pytest.approx(least_hinge(rows, weights, True), rel=1e-6)
-    assert high == pytest.approx(most_nu(rows, weights), rel=1e-6)
+    assert high == pytest.approx(largest_sum(rows, weights), rel=1e-6)
     alone = model_class("nu-svm").valid_range(
         SparseRows(sparse.csr_array(rows.rows), rows.signs), weights, fit_intercept=False
     )
@@ -74,7 +74,7 @@ def test_weights_vanish_below_nu_min_and_not_above_it() -> None:
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-def test_kernel_of_low_rank_has_no_weights_below_nu_min_either(intercept: bool) -> None:
+def test_a_kernel_of_low_rank_has_no_weights_below_nu_min(intercept: bool) -> None:
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(20, 1))
     labels = np.where(inputs[:, 0] + rng.normal(size=20) > 0.0, 1.0, -1.0)
@@ -172,7 +172,7 @@ def test_minimax_row_counts_as_often_as_it_weighs(name: str) -> None:
     assert one.certificate.primal != pytest.approx(fit_binary(model, rows, METHOD).certificate.primal)
 
 
-def test_catalogue_knows_nine_models_in_the_order_of_the_paper() -> None:
+def test_catalogue_has_nine_models_in_the_order_of_the_paper() -> None:
     assert (
         *("c-svm", "l2-svm", "logistic", "nu-svm", "dwd"),
         *("mm-fda", "mm-mpm", "l1-logistic", "l1-l2-svm"),
