@@ -24,7 +24,7 @@ CHANGING, CHANGE = 4096, 2400  # rows of a stream, and the row of its change
 
 
 def curved(n_rows: int = 1200, task: Task = "binary", seed: int = 3, **more: Any) -> pa.Table:
-    """Columns a, b, c and a target y that is a curved function of them; split: a quarter are test rows."""
+    """Return columns a, b, c, a nonlinear target y, and a split column with a quarter of test rows."""
     draw = np.random.default_rng(seed)
     x = draw.normal(size=(n_rows, 3)).astype(np.float32)
     curve = np.sin(2 * x[:, 0]) + 0.5 * x[:, 1] ** 2 + 0.05 * draw.normal(size=n_rows)

@@ -8,7 +8,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 # prefix of file names, and name of the group; the first match counts
-TOGETHER = (
+GROUPS = (
     ("tests/flows/test_cli_bad", "commands"),
     ("tests/flows/test_cli_interrupts", "commands"),  # uses its own servers
     ("tests/flows/test_cli_solvers", "commands"),
@@ -44,7 +44,7 @@ EARLY = (
 def unit_of(nodeid: str) -> str:
     """Return the name of the group that runs in one process: one file, or several that share something."""
     file = nodeid.partition("::")[0]
-    return next((name for start, name in TOGETHER if file.startswith(start)), file)
+    return next((name for start, name in GROUPS if file.startswith(start)), file)
 
 
 def place_of(item: pytest.Item) -> int:

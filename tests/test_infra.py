@@ -22,8 +22,13 @@ from yamllint.config import YamlLintConfig  # type: ignore[import-untyped]  # no
 
 INFRA = Path(__file__).parents[1] / "infra"
 MANIFESTS = sorted(path for path in (INFRA / "kubernetes").glob("*.yaml") if path.stem != "kustomization")
-OUTSIDE = {"okl-secrets", "okl-tls-client", "okl-tls-scheduler", "okl-tls-worker"}  # created by hand, see README.md
-PINNED = re.compile(r"okl:\d+\.\d+[\w.-]*|[a-z]+:\d+\.\d+[\w.-]*@sha256:[0-9a-f]{64}")  # our own is built here
+EXTERNAL_SECRETS = {
+    "okl-secrets",
+    "okl-tls-client",
+    "okl-tls-scheduler",
+    "okl-tls-worker",
+}  # created by hand, see README.md
+PINNED = re.compile(r"okl:\d+\.\d+[\w.-]*|[a-z]+:\d+\.\d+[\w.-]*@sha256:[0-9a-f]{64}")  # our own image is built here
 STYLE = (
     "{extends: default, rules: {line-length: {max: 130}, document-start: disable, braces: {max-spaces-inside: 1}, "
     "comments: {min-spaces-from-content: 1}, comments-indentation: disable, octal-values: disable}}"
@@ -106,7 +111,7 @@ def test_image_contains_existing_files_and_no_others() -> None:
     assert not any("secrets" in one or "certificates" in one or ".env" in one for one in allowed)
 
 
-def test_constraints_keep_to_the_pins() -> None:
+def test_constraints_agree_with_the_pins() -> None:
     lines = (INFRA / "constraints.txt").read_text().splitlines()
     versions = dict(line.lower().split("==") for line in lines if line and not line.startswith("#"))
     project = tomllib.loads((INFRA.parent / "pyproject.toml").read_text())["project"]
@@ -118,7 +123,7 @@ def test_constraints_keep_to_the_pins() -> None:
     assert not wrong
 
 
-def test_compose_keeps_to_the_specification() -> None:
+def test_compose_conforms_to_the_specification() -> None:
     schema = json.loads((resources.files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json").read_text())
     jsonschema.validate(compose(), schema)
     broken = compose()
@@ -175,7 +180,7 @@ def test_services_depend_on_defined_services(services: dict[str, Content]) -> No
         assert set(named) <= set(volumes)
 
 
-def test_manifests_keep_to_the_schema_of_kubernetes(objects: list[Content]) -> None:
+def test_manifests_conform_to_the_schema_of_kubernetes(objects: list[Content]) -> None:
     newest = kubernetes_validate.latest_version()
     job = run_pod()
     for name in ("completions", "parallelism"):  # Prefect has them in the wrong place; Kubernetes ignores them
@@ -188,7 +193,7 @@ def test_manifests_keep_to_the_schema_of_kubernetes(objects: list[Content]) -> N
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl")
-def test_kustomize_makes_what_the_manifests_hold_and_maps_of_files(objects: list[Content]) -> None:
+def test_kustomize_generates_the_manifests_and_config_maps(objects: list[Content]) -> None:
     command = ["kubectl", "kustomize", str(INFRA / "kubernetes")]
     made = [*yaml.safe_load_all(subprocess.run(command, capture_output=True, text=True, check=True).stdout)]
     maps = [one for one in made if one["kind"] == "ConfigMap"]
@@ -233,11 +238,11 @@ def test_pods_reference_defined_objects(objects: list[Content]) -> None:
         for volume in volumes.values():
             claim, secret = volume.get("persistentVolumeClaim"), volume.get("secret")
             assert claim is None or claim["claimName"] in names["PersistentVolumeClaim"], name
-            assert secret is None or secret["secretName"] in OUTSIDE, name
+            assert secret is None or secret["secretName"] in EXTERNAL_SECRETS, name
         for part in containers(pod):
             assert {one["name"] for one in part["volumeMounts"]} <= set(volumes) | own, name
             references = [one["valueFrom"].get("secretKeyRef") for one in part.get("env") or [] if "valueFrom" in one]
-            assert {one["name"] for one in references if one} <= OUTSIDE, name
+            assert {one["name"] for one in references if one} <= EXTERNAL_SECRETS, name
         assert pod.get("serviceAccountName", "worker") in names["ServiceAccount"], name
 
 

@@ -129,7 +129,7 @@ def test_every_public_name_is_there_and_listed() -> None:
     assert dir(okl) == sorted(okl.__all__)
     assert [name for name in dir(okl) if name.startswith("_")] == ["__version__"]
     assert okl.FOGDClassifier.__module__ == "okl.estimators.online"
-    assert okl.extensions.use_extension.__module__ == "okl.foundation.plugins"  # without an import of its own
+    assert okl.extensions.use_extension.__module__ == "okl.foundation.plugins"  # without its own import
     assert issubclass(okl.DivergedError, okl.OklError)
     assert re.match(r"\d+\.\d+|unknown", okl.__version__)
 

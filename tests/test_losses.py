@@ -128,7 +128,7 @@ def test_logistic_survives_scores_of_any_size() -> None:
     np.testing.assert_allclose(Logistic().derivative(scores, targets), [-1.0, 0.0, 0.0, 1.0])
 
 
-def test_table_knows_every_loss_and_no_other() -> None:
+def test_table_contains_exactly_the_losses() -> None:
     for loss in LOSSES:
         assert type(make_loss(loss.name)) is type(loss)
     with pytest.raises(ConfigError, match=r"loss = 'squared'; expected one of hinge"):
@@ -154,7 +154,7 @@ def test_conjugate_of_classes_is_finite_up_to_its_edges() -> None:
     assert np.isposinf(MulticlassHinge().conjugate(outside, np.zeros(4))).all()
 
 
-def test_a_margin_of_exactly_one_and_a_residual_of_exactly_epsilon_cost_nothing() -> None:
+def test_a_margin_of_exactly_one_and_a_residual_of_exactly_epsilon_have_no_loss() -> None:
     one = np.array([1.0])
     assert Hinge().derivative(one, one) == 0.0
     assert (MulticlassHinge().derivative(np.array([[1.0, 0.0]]), np.array([0.0])) == 0.0).all()

@@ -48,7 +48,7 @@ class StopBeforeEvaluation:
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work in an empty folder: the old files name paths relative to the working folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
@@ -102,7 +102,7 @@ def test_an_old_data_set_opens_and_gives_the_same_model() -> None:
 
 @pytest.fixture(scope="module")
 def code_now(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return what a checkpoint says of the code that wrote it, from a checkpoint of the present code."""
+    """Return the digest, versions and processor that checkpoints of the current code record."""
     folder = tmp_path_factory.mktemp("now")
     with pytest.raises(KeyboardInterrupt):
         okl.train(OLD / "data" / "cancer", out=folder / "run", observer=StopBeforeEvaluation(), checkpoint_rounds=1)
@@ -117,7 +117,7 @@ def head_of(run: Path) -> Path:
 
 
 def seal(head: Path, about: dict[str, Any]) -> None:
-    """Change what a checkpoint says of its code, which only resumes its own runs, and seal it again."""
+    """Replace what a checkpoint records of its code, which must match to resume, and update its digest."""
     content = json.loads(head.read_text())
     del content["sha256"]
     content["about"] |= about

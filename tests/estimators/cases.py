@@ -42,7 +42,7 @@ def outputs(fitted: Fitted, inputs: FloatArray) -> FloatArray:
     return fitted.decision_function(inputs) if isinstance(fitted, FOGDClassifier) else fitted.predict(inputs)
 
 
-def begun(case: str, **parameters: Any) -> tuple[Fitted, FloatArray, FloatArray]:
+def prepare(case: str, **parameters: Any) -> tuple[Fitted, FloatArray, FloatArray]:
     make, data = CASES[case]
     inputs, targets = data()
     return make(random_state=3, **parameters), inputs, targets

@@ -63,7 +63,7 @@ LIKE: dict[type[AcceleratedClassifier], type[AcceleratedClassifier]] = {
         LogisticClassifier(tol=0.3),  # probabilities without calibration
         DWDClassifier(max_iter=5, method="fapg"),  # a parameter chosen from the rows
         MMFDAClassifier(tol=0.3),  # dense rows and no class weights
-        L1LogisticClassifier(tol=0.3),  # no bias of its own
+        L1LogisticClassifier(tol=0.3),  # without its own bias
     ]
 )
 def test_scikit_learn_checks_pass(estimator: Any, check: Callable[[Any], None]) -> None:
@@ -108,51 +108,51 @@ def test_every_model_learns_and_certifies(model: str) -> None:
 
 def test_c_svm_is_that_of_libsvm_linear_and_gaussian() -> None:
     inputs, labels = cancer()
-    ours = CSVMClassifier(C=0.5, tol=1e-9).fit(inputs, labels)
-    theirs = SVC(C=0.5, kernel="linear", tol=1e-8).fit(inputs, labels)
-    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
-    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-3)
+    classifier = CSVMClassifier(C=0.5, tol=1e-9).fit(inputs, labels)
+    peer = SVC(C=0.5, kernel="linear", tol=1e-8).fit(inputs, labels)
+    np.testing.assert_allclose(classifier.coef_, peer.coef_, atol=1e-4)
+    np.testing.assert_allclose(classifier.intercept_, peer.intercept_, atol=1e-3)
     signs = np.where(labels == 1, 1.0, -1.0)
-    shortfalls = np.maximum(0.0, 1.0 - signs * theirs.decision_function(inputs))
-    assert ours.objective_ == pytest.approx(0.5 * (theirs.coef_**2).sum() + 0.5 * shortfalls.sum(), rel=1e-6)
-    ours = CSVMClassifier(kernel="gaussian", bandwidth=5.0, tol=1e-9).fit(inputs, labels)
-    theirs = SVC(gamma=1 / 50.0, tol=1e-8).fit(inputs, labels)
-    np.testing.assert_allclose(ours.decision_function(inputs), theirs.decision_function(inputs), atol=1e-4)
+    shortfalls = np.maximum(0.0, 1.0 - signs * peer.decision_function(inputs))
+    assert classifier.objective_ == pytest.approx(0.5 * (peer.coef_**2).sum() + 0.5 * shortfalls.sum(), rel=1e-6)
+    classifier = CSVMClassifier(kernel="gaussian", bandwidth=5.0, tol=1e-9).fit(inputs, labels)
+    peer = SVC(gamma=1 / 50.0, tol=1e-8).fit(inputs, labels)
+    np.testing.assert_allclose(classifier.decision_function(inputs), peer.decision_function(inputs), atol=1e-4)
     # rows at a bound or just within it may differ by the gap
-    assert len(set(theirs.support_) - set(ours.support_)) <= 2
+    assert len(set(peer.support_) - set(classifier.support_)) <= 2
 
 
 def test_nu_svm_is_that_of_libsvm_up_to_its_scale() -> None:
     inputs, labels = cancer()
-    ours = NuSVMClassifier(nu=0.2, tol=1e-9).fit(inputs, labels)
-    theirs = NuSVC(nu=0.2, kernel="linear", tol=1e-8).fit(inputs, labels)
-    mine, other = (found / np.linalg.norm(found) for found in (ours.coef_, theirs.coef_))
-    np.testing.assert_allclose(mine, other, atol=1e-4)
-    np.testing.assert_array_equal(ours.predict(inputs), theirs.predict(inputs))
+    classifier = NuSVMClassifier(nu=0.2, tol=1e-9).fit(inputs, labels)
+    peer = NuSVC(nu=0.2, kernel="linear", tol=1e-8).fit(inputs, labels)
+    direction, peer_direction = (found / np.linalg.norm(found) for found in (classifier.coef_, peer.coef_))
+    np.testing.assert_allclose(direction, peer_direction, atol=1e-4)
+    np.testing.assert_array_equal(classifier.predict(inputs), peer.predict(inputs))
 
 
 def test_logistic_and_l2_svm_are_those_of_liblinear() -> None:
     inputs, labels = cancer()
-    ours = LogisticClassifier(C=2.0, tol=1e-10).fit(inputs, labels)
-    theirs = LogisticRegression(C=2.0, tol=1e-9, max_iter=1000).fit(inputs, labels)
-    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
-    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-4)
-    ours = L2SVMClassifier(C=0.1, fit_intercept=False, tol=1e-9).fit(inputs, labels)
-    theirs = LinearSVC(C=0.1, fit_intercept=False, tol=1e-9, max_iter=100_000, dual=False).fit(inputs, labels)
-    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-5)
-    assert ours.intercept_ == 0.0
+    classifier = LogisticClassifier(C=2.0, tol=1e-10).fit(inputs, labels)
+    peer = LogisticRegression(C=2.0, tol=1e-9, max_iter=1000).fit(inputs, labels)
+    np.testing.assert_allclose(classifier.coef_, peer.coef_, atol=1e-4)
+    np.testing.assert_allclose(classifier.intercept_, peer.intercept_, atol=1e-4)
+    classifier = L2SVMClassifier(C=0.1, fit_intercept=False, tol=1e-9).fit(inputs, labels)
+    peer = LinearSVC(C=0.1, fit_intercept=False, tol=1e-9, max_iter=100_000, dual=False).fit(inputs, labels)
+    np.testing.assert_allclose(classifier.coef_, peer.coef_, atol=1e-5)
+    assert classifier.intercept_ == 0.0
 
 
 def test_l1_models_are_those_of_liblinear_and_leave_columns_out() -> None:
     inputs, labels = cancer()
-    ours = L1LogisticClassifier(C=0.2, fit_intercept=False, tol=1e-9).fit(inputs, labels)
-    theirs = LogisticRegression(
+    classifier = L1LogisticClassifier(C=0.2, fit_intercept=False, tol=1e-9).fit(inputs, labels)
+    peer = LogisticRegression(
         C=0.2, l1_ratio=1.0, solver="liblinear", fit_intercept=False, tol=1e-8, max_iter=10_000, random_state=0
     ).fit(inputs, labels)
-    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
-    assert 0 < np.count_nonzero(ours.coef_) < 30
-    with_bias = clone(ours).set_params(fit_intercept=True).fit(inputs, labels)
-    assert with_bias.score(inputs, labels) >= ours.score(inputs, labels)
+    np.testing.assert_allclose(classifier.coef_, peer.coef_, atol=1e-3)
+    assert 0 < np.count_nonzero(classifier.coef_) < 30
+    with_bias = clone(classifier).set_params(fit_intercept=True).fit(inputs, labels)
+    assert with_bias.score(inputs, labels) >= classifier.score(inputs, labels)
     assert with_bias.intercept_ != 0.0
 
 

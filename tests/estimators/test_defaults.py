@@ -99,7 +99,7 @@ def test_settings_that_an_estimator_builds_are_the_defaults_of_the_command(
             case "metric":
                 assert field.default == "auto"  # of the automatic choice, as of the command
             case "fit_intercept":
-                assert field.default is True  # the l1 models have no own bias: the one of fewest training errors
+                assert field.default is True  # l1 models only have the bias of fewest training errors
             case option if option not in {*command, *OF_ESTIMATORS}:  # of another solver of this estimator
                 others = [solver_settings(name).model_fields[option] for name in owners_of(option)]
                 assert field.default in (None, others[0].default)
@@ -107,7 +107,7 @@ def test_settings_that_an_estimator_builds_are_the_defaults_of_the_command(
 
 def test_every_solver_has_an_estimator() -> None:
     found = {kind(**given).solver_name for kind in KINDS for given in solvers_of(kind)}
-    # wolfe is SCS over all rows, along other directions; falkon is for rows that no array holds
+    # wolfe is SCS over all rows with other directions; falkon is for rows that do not fit in memory
     assert found - {"auto"} == set(SOLVER_NAMES) - {"wolfe", "falkon"}
 
 

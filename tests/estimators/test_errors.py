@@ -9,7 +9,7 @@ import pytest
 
 from okl.estimators.online import FOGDClassifier, FOGDRegressor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
-from tests.estimators.cases import CASE, begun, moons, waves
+from tests.estimators.cases import CASE, moons, prepare, waves
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from tests.estimators.cases import CASE, begun, moons, waves
 )
 @CASE
 def test_parameters_out_of_range_are_named(case: str, parameters: dict[str, Any], message: str) -> None:
-    estimator, inputs, targets = begun(case, **parameters)
+    estimator, inputs, targets = prepare(case, **parameters)
     with pytest.raises(ConfigError, match=message):
         estimator.fit(inputs, targets)
 

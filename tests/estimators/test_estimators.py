@@ -30,7 +30,7 @@ from okl.estimators.online import (
 )
 from okl.estimators.ridge import KernelRidgeClassifier, KernelRidgeRegressor, LocalRidgeClassifier, LocalRidgeRegressor
 from okl.estimators.subgradient import SCSClassifier, SCSRegressor
-from tests.estimators.cases import CASE, begun, classes_of, moons, outputs, several, waves
+from tests.estimators.cases import CASE, classes_of, moons, outputs, prepare, several, waves
 
 UNEQUAL = {"check_sample_weight_equivalence_on_dense_data": "map and samples are drawn from the rows, without weights"}
 
@@ -101,7 +101,7 @@ def test_regressor_defaults_are_good_on_a_small_real_set() -> None:
 
 @CASE
 def test_same_random_state_gives_the_same_bits_and_another_gives_others(case: str) -> None:
-    estimator, inputs, targets = begun(case, passes=2)
+    estimator, inputs, targets = prepare(case, passes=2)
     first = outputs(estimator.fit(inputs, targets), inputs)
     np.testing.assert_array_equal(outputs(estimator.fit(inputs, targets), inputs), first)
     np.testing.assert_array_equal(outputs(clone(estimator).fit(inputs, targets), inputs), first)
@@ -112,7 +112,7 @@ def test_same_random_state_gives_the_same_bits_and_another_gives_others(case: st
 @CASE
 def test_partial_fit_in_parts_of_256_rows_equals_one_pass_in_order(case: str) -> None:
     fixed = {"bandwidth": 2.0, "step_size": 0.5, "passes": 1, "shuffle": False}
-    estimator, inputs, targets = begun(case, **fixed)
+    estimator, inputs, targets = prepare(case, **fixed)
     parts = clone(estimator)
     if isinstance(estimator, FOGDRegressor):
         estimator.set_params(scale_target=False)
@@ -127,7 +127,7 @@ def test_partial_fit_in_parts_of_256_rows_equals_one_pass_in_order(case: str) ->
 
 @CASE
 def test_partial_fit_continues_after_fit_and_fit_starts_over(case: str) -> None:
-    estimator, inputs, targets = begun(case, passes=2)
+    estimator, inputs, targets = prepare(case, passes=2)
     first = outputs(estimator.fit(inputs, targets), inputs)
     estimator.partial_fit(inputs[:300], targets[:300])
     assert estimator.state_.progress.rows == 2 * len(targets) + 300
@@ -137,7 +137,7 @@ def test_partial_fit_continues_after_fit_and_fit_starts_over(case: str) -> None:
 
 @CASE
 def test_fit_leaves_its_inputs_unchanged(case: str) -> None:
-    estimator, inputs, targets = begun(case)
+    estimator, inputs, targets = prepare(case)
     before = inputs.copy(), targets.copy()
     estimator.fit(inputs, targets).partial_fit(inputs, targets)
     estimator.predict(inputs)

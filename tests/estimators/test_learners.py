@@ -43,7 +43,7 @@ CASES: list[tuple[OnlineEstimator, Any]] = [
 CASE = pytest.mark.parametrize(("learner", "data"), CASES)
 
 
-def begun(learner: OnlineEstimator, data: Any) -> tuple[Any, FloatArray, FloatArray]:
+def prepare(learner: OnlineEstimator, data: Any) -> tuple[Any, FloatArray, FloatArray]:
     inputs, targets = data()
     return clone(learner).set_params(random_state=3), inputs, targets
 
@@ -55,14 +55,14 @@ def outputs(fitted: Any, inputs: FloatArray) -> FloatArray:
 
 @CASE
 def test_learns_what_a_linear_model_cannot(learner: OnlineEstimator, data: Any) -> None:
-    estimator, inputs, targets = begun(learner, data)
+    estimator, inputs, targets = prepare(learner, data)
     train_inputs, test_inputs, train_targets, test_targets = train_test_split(inputs, targets, random_state=0)
     assert estimator.fit(train_inputs, train_targets).score(test_inputs, test_targets) > 0.8
 
 
 @CASE
 def test_bits_depend_neither_on_threads_nor_on_other_rows(learner: OnlineEstimator, data: Any) -> None:
-    estimator, inputs, targets = begun(learner, data)
+    estimator, inputs, targets = prepare(learner, data)
     whole = outputs(estimator.set_params(passes=1).fit(inputs, targets), inputs)
     threaded = clone(estimator).set_params(n_jobs=2).fit(inputs, targets)
     np.testing.assert_array_equal(outputs(threaded, inputs), whole)
@@ -73,8 +73,8 @@ def test_bits_depend_neither_on_threads_nor_on_other_rows(learner: OnlineEstimat
 
 
 @CASE
-def test_pickled_estimator_goes_on_learning_to_the_same_bits(learner: OnlineEstimator, data: Any) -> None:
-    estimator, inputs, targets = begun(learner, data)
+def test_pickled_estimators_continue_to_the_same_bits(learner: OnlineEstimator, data: Any) -> None:
+    estimator, inputs, targets = prepare(learner, data)
     again = pickle.loads(pickle.dumps(estimator.set_params(passes=1).fit(inputs[:500], targets[:500])))
     for model in (estimator, again):
         model.partial_fit(inputs[500:], targets[500:])

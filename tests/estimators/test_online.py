@@ -108,7 +108,9 @@ def test_missing_columns_and_constraints_raise() -> None:
         ConstrainedFOGDClassifier(constraints=["mean(x=1) <= 1"]).fit(inputs, labels, {"x": labels[:7]})
 
 
-def fed(model: ConstrainedFOGDClassifier, rows: slice, labels: FloatArray, side: FloatArray) -> FloatArray:
+def scores_after_more_rows(
+    model: ConstrainedFOGDClassifier, rows: slice, labels: FloatArray, side: FloatArray
+) -> FloatArray:
     """Return scores of all rows after partial_fit on further rows."""
     inputs, _ = moons(768)
     model.partial_fit(inputs[rows], labels[rows], classes=[0, 1], sensitive={"x": side[rows]})
@@ -126,16 +128,19 @@ def test_rows_with_conflicting_constraints_leave_the_estimator_unchanged() -> No
         )
         for _ in range(2)
     )
-    before = fed(one, slice(0, 256), labels, side)
-    fed(other, slice(0, 256), labels, side)
+    before = scores_after_more_rows(one, slice(0, 256), labels, side)
+    scores_after_more_rows(other, slice(0, 256), labels, side)
     with pytest.raises(ConfigError, match="No weights of norm up to 1 "):
-        fed(one, slice(256, 512), labels, side)
+        scores_after_more_rows(one, slice(256, 512), labels, side)
     np.testing.assert_array_equal(one.decision_function(inputs), before)
-    np.testing.assert_array_equal(fed(one, slice(512, 768), labels, side), fed(other, slice(512, 768), labels, side))
+    np.testing.assert_array_equal(
+        scores_after_more_rows(one, slice(512, 768), labels, side),
+        scores_after_more_rows(other, slice(512, 768), labels, side),
+    )
 
 
-@pytest.mark.parametrize("begun", [True, False], ids=["later rows", "the first rows"])
-def test_rows_that_diverge_leave_the_estimator_unchanged(begun: bool) -> None:
+@pytest.mark.parametrize("started", [True, False], ids=["later rows", "the first rows"])
+def test_rows_that_diverge_leave_the_estimator_unchanged(started: bool) -> None:
     inputs, labels = moons(768)
     labels = np.where((np.arange(768) >= 256) & (np.arange(768) < 512), labels, 1)  # these rows have an infinite weight
     side = np.round(inputs[:, 0])
@@ -149,13 +154,16 @@ def test_rows_that_diverge_leave_the_estimator_unchanged(begun: bool) -> None:
         )
         for _ in range(2)
     )
-    for model in (one, other) if begun else ():
-        before = fed(model, slice(0, 256), labels, side)
+    for model in (one, other) if started else ():
+        before = scores_after_more_rows(model, slice(0, 256), labels, side)
     with pytest.raises(DivergedError, match="no longer finite"):
-        fed(one, slice(256, 512), labels, side)
-    if begun:
+        scores_after_more_rows(one, slice(256, 512), labels, side)
+    if started:
         np.testing.assert_array_equal(one.decision_function(inputs), before)
-    np.testing.assert_array_equal(fed(one, slice(512, 768), labels, side), fed(other, slice(512, 768), labels, side))
+    np.testing.assert_array_equal(
+        scores_after_more_rows(one, slice(512, 768), labels, side),
+        scores_after_more_rows(other, slice(512, 768), labels, side),
+    )
     assert np.ptp(one.decision_function(inputs)) > 1.0
 
 

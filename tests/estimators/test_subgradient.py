@@ -162,7 +162,7 @@ def test_weights_of_classes_are_in_the_objective(feature_map: Any) -> None:
     assert (model.predict(inputs)[rare] == 1).mean() > (plain.predict(inputs)[rare] == 1).mean()
 
 
-def test_growth_of_the_paper_learns_as_well() -> None:
+def test_growth_of_the_paper_reaches_the_same_objective() -> None:
     inputs, labels = two()
     settings: dict[str, Any] = {"lam": 0.01, "gap": 1e-3, "random_state": 0, "feature_map": None}
     model = SCSClassifier(growth="paper", directions="conjugate", first_sample=100, **settings).fit(inputs, labels)

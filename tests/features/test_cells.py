@@ -57,7 +57,7 @@ def test_splits_follow_the_direction_of_largest_spread() -> None:
         assert np.ptp(inside) < 300  # one quarter, up to the tilt of the direction
 
 
-def test_rows_that_are_alike_share_a_cell() -> None:
+def test_equal_rows_share_a_cell() -> None:
     distinct = some_rows(40)
     copies = np.repeat(np.arange(40), np.where(np.arange(40) < 3, 50, 4))
     tree = draw_tree(distinct[copies])
@@ -83,7 +83,7 @@ def test_a_tree_depends_on_its_seed_only() -> None:
     assert (same_cell & same_other).sum() < 0.7 * same_cell.sum()
 
 
-def test_depth_is_the_largest_number_of_splits_on_a_way() -> None:
+def test_depth_is_the_largest_number_of_splits_on_a_path() -> None:
     children = np.array([[1, -1], [-2, 2], [3, -3], [-4, -5]])
     assert CellTree(np.ones((4, 1)), np.zeros(4), children).depth == 4
     assert CellTree(np.ones((4, 1)), np.zeros(4), np.array([[1, 2], [-1, 3], [-2, -3], [-4, -5]])).depth == 3
@@ -145,7 +145,7 @@ def test_supports_that_are_not_kept_give_the_same_bits(monkeypatch: pytest.Monke
     np.testing.assert_array_equal(make_expansion().scores(inputs), kept)
 
 
-def test_what_is_stored_scores_the_same() -> None:
+def test_stored_predictors_score_the_same() -> None:
     expansion, inputs = make_expansion(n_supports=100), some_rows(40, "float32")
     again = predictor_from_stored(expansion.describe(), expansion.arrays(), "here")
     assert (again.n_inputs, again.n_outputs, again.precision) == (N_INPUTS, 3, "float32")
@@ -195,9 +195,9 @@ def test_invalid_arguments_are_named() -> None:
         LocalExpansion(expansion.kernel, expansion.supports, (*expansion.partitions, less))
 
 
-def _changed(array: NDArray[Any], place: Any, value: Any) -> NDArray[Any]:
+def _changed(array: NDArray[Any], index: Any, value: Any) -> NDArray[Any]:
     changed = array.copy()
-    changed[place] = value
+    changed[index] = value
     return changed
 
 

@@ -73,7 +73,7 @@ def test_centres_are_means_of_the_rows_nearest_to_them() -> None:
     np.testing.assert_allclose(centres[np.lexsort(centres.T)], expected[np.lexsort(expected.T)], atol=1e-12)
 
 
-def test_more_centres_than_distinct_rows_do_no_harm() -> None:
+def test_more_centres_than_distinct_rows_are_allowed() -> None:
     rows = np.repeat(np.arange(3.0)[:, None], 10, axis=0)
     centres = cluster_centres(rows, 8, np.random.default_rng(0))
     assert set(centres[:, 0].tolist()) == {0.0, 1.0, 2.0}

@@ -51,7 +51,7 @@ def test_gradients_match_finite_differences(kernel: NamedKernel) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS[:2], ids=lambda kernel: kernel.name)
-def test_sums_of_parts_are_the_sums_of_all_whatever_the_threads(kernel: NamedKernel) -> None:
+def test_sums_of_parts_equal_the_sums_of_all_for_any_threads(kernel: NamedKernel) -> None:
     landmarks, weights, inputs = drawn(30, N_INPUTS, 0), drawn(1, 30, 1), drawn(3 * BLOCK, N_INPUTS, 2)
     whole = gradient_sums(kernel, landmarks, weights, inputs, n_threads=2)
     parts = [
@@ -61,7 +61,7 @@ def test_sums_of_parts_are_the_sums_of_all_whatever_the_threads(kernel: NamedKer
     np.testing.assert_array_equal(sum(part.squares for part in parts), whole.squares)
 
 
-def test_a_kernel_without_known_gradient_is_refused() -> None:
+def test_a_kernel_without_a_gradient_is_refused() -> None:
     with pytest.raises(ConfigError, match="gradient of the kernel 'polynomial' is not known"):
         gradient_sums(Polynomial(), drawn(3, 2, 0), drawn(1, 3, 1), drawn(5, 2, 2))
 

@@ -17,7 +17,7 @@ def some_rows(rows: int, n_inputs: int = 4, seed: int = 0) -> FloatArray:
     return np.random.default_rng(seed).standard_normal((rows, n_inputs))
 
 
-def gaussian_of_ones_own(left: FloatArray, right: FloatArray) -> FloatArray:
+def custom_gaussian(left: FloatArray, right: FloatArray) -> FloatArray:
     return Gaussian(2.0).matrix(left, right)
 
 
@@ -66,7 +66,7 @@ def test_a_row_has_the_same_bits_in_any_block() -> None:
 
 def test_a_custom_kernel_gives_the_same_map_as_its_built_in_twin() -> None:
     landmarks, rows = some_rows(30), some_rows(300, seed=1)
-    own = fit_nystrom_map(CustomKernel("mine", gaussian_of_ones_own), landmarks, 12)
+    own = fit_nystrom_map(CustomKernel("mine", custom_gaussian), landmarks, 12)
     known = fit_nystrom_map(Gaussian(2.0), landmarks, 12)
     np.testing.assert_allclose(own.transform(rows), known.transform(rows), atol=1e-4)
     weights = np.ones((1, 12))

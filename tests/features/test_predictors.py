@@ -107,7 +107,7 @@ def test_without_supports_all_scores_are_0() -> None:
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(2.0), Linear()], ids=lambda kernel: kernel.name)
-def test_what_is_stored_scores_the_same(kernel: Gaussian | Linear) -> None:
+def test_stored_predictors_score_the_same(kernel: Gaussian | Linear) -> None:
     expansion = make_expansion(20)
     expansion = KernelExpansion(kernel, expansion.supports, expansion.coefficients)
     again = predictor_from_stored(expansion.describe(), expansion.arrays(), "here")
