@@ -89,9 +89,9 @@ def test_a_comparator_starts_from_that_of_fewer_rows() -> None:
     features, labels = noisy_rows(2, rows=400)
     few = solve_in_ball(DenseRows(features[:200], labels[:200]), "hinge", 3.0)
     near = solve_in_ball(DenseRows(features, labels), "hinge", 3.0, near=few)
-    afresh = solve_in_ball(DenseRows(features, labels), "hinge", 3.0)
-    assert near.certificate.relative_gap <= 0.01 >= afresh.certificate.relative_gap
-    assert near.iterations < afresh.iterations
+    cold_start = solve_in_ball(DenseRows(features, labels), "hinge", 3.0)
+    assert near.certificate.relative_gap <= 0.01 >= cold_start.certificate.relative_gap
+    assert near.iterations < cold_start.iterations
 
 
 def test_inputs_mapped_on_each_read_give_the_bits_of_features_in_memory() -> None:

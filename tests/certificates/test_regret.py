@@ -82,9 +82,9 @@ def test_optima_of_runs_are_proved_and_a_change_of_the_rows_is_found() -> None:
     borders = window_boundaries(recorded, labels, 5)
     assert [one.done_rows for one in borders] == [120, 240, 360, 480, 600]
     runs = solve_runs(held, borders, RADIUS, HindsightProgress())
-    still, once, *_ = compare_regret(runs)
-    assert once.rows == (360,)
-    assert once.loss < 0.6 * still.loss
+    no_change, one_change, *_ = compare_regret(runs)
+    assert one_change.rows == (360,)
+    assert one_change.loss < 0.6 * no_change.loss
     assert np.all(runs.floors <= runs.losses)
     gaps = (runs.losses - runs.floors)[np.triu_indices(6, 1)]
     assert np.all(gaps <= np.maximum(0.01 * runs.losses, 0.01 * 600 * 0.6)[np.triu_indices(6, 1)] + 1e-9)
@@ -93,5 +93,5 @@ def test_optima_of_runs_are_proved_and_a_change_of_the_rows_is_found() -> None:
         weights *= RADIUS / np.linalg.norm(weights)
         loss = np.maximum(0.0, 1.0 - labels[120:480] * (held.rows[120:480] @ weights)).sum()
         assert loss >= runs.floors[1, 4]
-    record = once.as_json(400.0)
+    record = one_change.as_json(400.0)
     assert record["regret"] <= record["regret_at_most"] <= record["regret_at_most_anywhere"] <= 400.0

@@ -155,8 +155,8 @@ def test_inputs_mapped_on_each_read_and_a_warm_start_give_the_same_optimum(task:
     held, found = stream.hindsight()
     mapped = replace(held, rows=stream.inputs, mapped=False)
     if task == "regression":
-        afresh = solve_least_squares(mapped, stream.radius)
-        assert afresh.weights == pytest.approx(found.weights)
+        cold_start = solve_least_squares(mapped, stream.radius)
+        assert cold_start.weights == pytest.approx(found.weights)
         assert solve_least_squares(mapped.first(60), stream.radius).certificate.primal < found.certificate.primal
         return
     few = solve_in_ball(mapped.between(0, 60), "hinge", stream.radius)

@@ -69,9 +69,9 @@ def test_entropy_prox_matches_naive(lipschitz: float, multiplier: float) -> None
     balance = naive.entropy_prox(expected, POINTS, SIGNS, PROXIMAL_UPPER, lipschitz, multiplier)
     # the second time from the roots at another multiplier
     dual_steps.entropy_prox(out, logits, POINTS, SIGNS, PROXIMAL_UPPER, lipschitz, 0.4, True)
-    for afresh in (True, False):
+    for cold_start in (True, False):
         found, fall, mass = dual_steps.entropy_prox(
-            out, logits, POINTS, SIGNS, PROXIMAL_UPPER, lipschitz, multiplier, afresh
+            out, logits, POINTS, SIGNS, PROXIMAL_UPPER, lipschitz, multiplier, cold_start
         )
         np.testing.assert_allclose(out, expected, rtol=1e-9, atol=1e-300)
         assert found == pytest.approx(balance, rel=1e-9, abs=1e-12)

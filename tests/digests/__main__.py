@@ -48,9 +48,9 @@ def distance(one: Entry, other: Entry) -> tuple[float, bool]:
         elif first:
             a, b = np.array(first), np.array(second)
             with np.errstate(all="ignore"):
-                apart = np.abs(a - b) / np.maximum(np.abs(a), np.abs(b))
-            apart[(a == b) | (np.isnan(a) & np.isnan(b))] = 0.0
-            largest = max(largest, float(apart.max()))
+                difference = np.abs(a - b) / np.maximum(np.abs(a), np.abs(b))
+            difference[(a == b) | (np.isnan(a) & np.isnan(b))] = 0.0
+            largest = max(largest, float(difference.max()))
     return largest, all_paired
 
 
@@ -70,10 +70,10 @@ def compare(expected: dict[str, Entry], found: dict[str, Entry]) -> int:
         elif found[name] == entry:
             kind, line = "equal", ""
         else:
-            apart, all_paired = distance(entry, found[name])
+            difference, all_paired = distance(entry, found[name])
             # equal numbers with another hash: the difference is after the first numbers and cannot be measured
-            kind = "differ by rounding" if all_paired and 0.0 < apart <= ROUNDING else "differ"
-            line = f"{kind.replace('differ', 'differs')} (max relative difference {apart:.1e})"
+            kind = "differ by rounding" if all_paired and 0.0 < difference <= ROUNDING else "differ"
+            line = f"{kind.replace('differ', 'differs')} (max relative difference {difference:.1e})"
             line += f" in {parts_that_differ(entry, found[name])}"
         counts[kind] += 1
         if line:

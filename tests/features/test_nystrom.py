@@ -66,13 +66,13 @@ def test_a_row_has_the_same_bits_in_any_block() -> None:
 
 def test_a_custom_kernel_gives_the_same_map_as_its_built_in_twin() -> None:
     landmarks, rows = some_rows(30), some_rows(300, seed=1)
-    own = fit_nystrom_map(CustomKernel("mine", custom_gaussian), landmarks, 12)
-    known = fit_nystrom_map(Gaussian(2.0), landmarks, 12)
-    np.testing.assert_allclose(own.transform(rows), known.transform(rows), atol=1e-4)
+    custom = fit_nystrom_map(CustomKernel("mine", custom_gaussian), landmarks, 12)
+    built_in = fit_nystrom_map(Gaussian(2.0), landmarks, 12)
+    np.testing.assert_allclose(custom.transform(rows), built_in.transform(rows), atol=1e-4)
     weights = np.ones((1, 12))
-    np.testing.assert_array_equal(score_rows(own, weights, rows, 2), score_rows(own, weights, rows, 1))
+    np.testing.assert_array_equal(score_rows(custom, weights, rows, 2), score_rows(custom, weights, rows, 1))
     with pytest.raises(ConfigError, match="which a model file cannot hold"):
-        own.describe()
+        custom.describe()
 
 
 def test_the_same_landmark_twice_only_costs_rank() -> None:

@@ -27,9 +27,9 @@ def _continued(
     """Return value and slope at x, outside the border by the parabola at the border."""
     border = min(max(x, low), high)
     value, slope = part(border)
-    apart = x - border
-    bend = curvature(border) if apart else 0.0
-    return value + slope * apart + 0.5 * bend * apart**2, slope + bend * apart
+    offset = x - border
+    bend = curvature(border) if offset else 0.0
+    return value + slope * offset + 0.5 * bend * offset**2, slope + bend * offset
 
 
 def entropy_at(x: float, u: float, cut: float) -> tuple[float, float]:

@@ -137,7 +137,7 @@ def learn_round(
     box: Box,
     sizes: tuple[float, float, float],
     clip: bool = True,
-    ahead: bool = True,
+    q_hat: bool = True,
 ) -> tuple[Vector, Vector]:
     """Return x_t and q_t from x_{t-1}, q_{t-1} and alpha, gamma, next gamma; clip and q-hat may be left out."""
     step_size, penalty, following = sizes
@@ -145,7 +145,7 @@ def learn_round(
     if clip:
         excess = np.maximum(excess, 0.0)
     queue = queue + penalty * excess
-    counted = queue + penalty * excess if ahead else queue
+    counted = queue + penalty * excess if q_hat else queue
     limits = 0.5 * step_size * following * counted
     return proximal_step(point - 0.5 * step_size * subgradient, rows, box, np.maximum(limits, 0.0)), queue
 
@@ -157,14 +157,14 @@ def algorithm1(
     first: Vector,
     sizes: Matrix,
     clip: bool = True,
-    ahead: bool = True,
+    q_hat: bool = True,
 ) -> Matrix:
     """Return points (T, p); sizes (2, T + 1) are alpha and gamma."""
     points, queue = [first], np.zeros(rows.n_constraints)
     for t in range(losses.n_rounds - 1):
         gradient = 2.0 * losses.curvature * points[-1] + losses.linear[t]
         used = (sizes[0, t], sizes[1, t], sizes[1, t + 1])
-        point, queue = learn_round(points[-1], queue, gradient, rows, box, used, clip, ahead)
+        point, queue = learn_round(points[-1], queue, gradient, rows, box, used, clip, q_hat)
         points.append(point)
     return np.array(points)
 

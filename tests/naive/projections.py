@@ -132,9 +132,9 @@ def sum_classes(entries: ProjectionEntries, plus: float, minus: float) -> list[t
 
 
 def sum_at_bends(bends: Breakpoints, t: float) -> tuple[float, int]:
-    fallen = [t - bend for bend in bends.leaves if bend <= t]
+    left_bends = [t - bend for bend in bends.leaves if bend <= t]
     ended = [t - bend for bend in bends.arrives if bend <= t]
-    return bends.highs - math.fsum(fallen) + math.fsum(ended), len(fallen) - len(ended)
+    return bends.highs - math.fsum(left_bends) + math.fsum(ended), len(left_bends) - len(ended)
 
 
 def root_of_breakpoints(bends: Breakpoints, total: float) -> float:

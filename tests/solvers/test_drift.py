@@ -40,7 +40,7 @@ def test_mistakes_at_one_rate_fire_in_a_thousandth_of_the_windows_at_most(rate: 
     assert sum(counts) <= 2 * LEVEL * WINDOWS * len(counts)
 
 
-def watched_snapshots(rates: list[NDArray[np.float64]], task: Task = "binary", level: float = LEVEL) -> DriftWatch:
+def watch_snapshots(rates: list[NDArray[np.float64]], task: Task = "binary", level: float = LEVEL) -> DriftWatch:
     """Return the windows of a tracker: the snapshot of window a is wrong on rates[a][w] of the rows of window w."""
     rng, watch, n_rows = np.random.default_rng(4), DriftWatch(task, ROWS, level), len(rates) * ROWS
     for index in range(len(rates)):
@@ -52,22 +52,22 @@ def watched_snapshots(rates: list[NDArray[np.float64]], task: Task = "binary", l
 
 def test_false_signals_of_snapshots_stay_within_the_level_at_any_error_rates() -> None:
     rates = [np.full(1000, rate) for rate in np.random.default_rng(5).choice([0.004, 0.1, 0.45], 1000)]
-    assert len(fired_windows(watched_snapshots(rates))) <= 3
-    assert 10 < len(fired_windows(watched_snapshots(rates, level=0.05))) <= 60
+    assert len(fired_windows(watch_snapshots(rates))) <= 3
+    assert 10 < len(fired_windows(watch_snapshots(rates, level=0.05))) <= 60
 
 
 def test_snapshots_reveal_a_change_that_does_not_affect_the_error() -> None:
     change, rates = 30, [np.full(60, 0.3) for _ in range(60)]
     for model in range(change):
         rates[model][change:] = 0.55
-    watch = watched_snapshots(rates)
+    watch = watch_snapshots(rates)
     assert fired_windows(watch) == [change]
     assert np.ptp([window.error for window in watch.windows]) < 1e-9
     verdict = watch.windows[change].verdict
     assert verdict is not None
     assert 0.45 < verdict.rate < 0.65
     assert 0.2 < verdict.past_rate < 0.4
-    assert fired_windows(watched_snapshots(rates, "regression")) == [change]
+    assert fired_windows(watch_snapshots(rates, "regression")) == [change]
     assert watch.as_json()["drift"]["of_kept_models"]
 
 
@@ -124,10 +124,10 @@ def test_mistakes_are_compared_by_fishers_test() -> None:
 
 def test_windows_that_vary_among_themselves_need_more_than_mistakes_by_chance() -> None:
     window = DriftWindow(16 * 256, 256, 56, 0)
-    for errors, calm in (([10, 40] * 8, False), ([24, 26] * 8, True)):
+    for errors, is_steady in (([10, 40] * 8, False), ([24, 26] * 8, True)):
         past = [DriftWindow(index * 256, 256, total, 0) for index, total in enumerate(errors)]
         assert sum(errors[8:]) == 200
-        assert (p_value_of(past, window) <= LEVEL) == calm
+        assert (p_value_of(past, window) <= LEVEL) == is_steady
         assert p_value_of(past[-6:], window) <= LEVEL
 
 

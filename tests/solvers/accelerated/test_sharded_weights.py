@@ -66,7 +66,7 @@ def test_shards_and_estimators_solve_the_same_weighted_problems(
     inputs, targets = rows_of(data[3])
     learning = solver(name, TOLERANCE, kernel=False, value=MODELS[name])
     solved = last_state(replace(learning, class_weights=WEIGHTS), data[3], here).solved
-    expected, alike = (
+    expected, unweighted = (
         UnifiedClassifier(model=name, class_weight=dict(enumerate(weights)), tol=TOLERANCE)
         .set_params(**{parameter_of(name): MODELS[name]})
         .fit(inputs, targets)
@@ -77,7 +77,7 @@ def test_shards_and_estimators_solve_the_same_weighted_problems(
     for one, primal in zip(solved, expected, strict=True):
         assert one.certificate.dual <= primal + one.certificate.rounding
     # the problem of the first class differs if the other classes have equal weights
-    assert abs(expected[0] / alike[0] - 1.0) > 3 * TOLERANCE
+    assert abs(expected[0] / unweighted[0] - 1.0) > 3 * TOLERANCE
 
 
 @pytest.mark.parametrize(("name", "n_classes"), [("c-svm", 2), ("l1-logistic", 2), ("l1-logistic", 3)])

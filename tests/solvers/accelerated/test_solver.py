@@ -233,10 +233,10 @@ def test_a_warm_start_that_is_worse_than_the_default_start_is_not_used(windows: 
     settings = TrainSettings.model_validate({"data": "none", "solver": "logistic", "frequencies": 20, "tol": 1e-4})
     with open_execution(threads=1) as execution:
         solver, before = solved(settings, data, execution)
-        contrary = solver.start(data, execution, replace(before, weights=-1000 * before.weights))
+        bad_start = solver.start(data, execution, replace(before, weights=-1000 * before.weights))
         own = replace(solver, maps=FixedMaps(before.feature_map)).start(data, execution)
         again = solver.start(data, execution, before)
-    begun = [one.current.method_state.history[0].objective for one in (contrary, own, again)]
+    begun = [one.current.method_state.history[0].objective for one in (bad_start, own, again)]
     assert begun[0] == begun[1] > begun[2]
 
 

@@ -34,14 +34,14 @@ def _tight(seed: int, n_rounds: int) -> tuple[Problem, QuadraticLosses]:
     raise AssertionError("no constraint is violated at the corner")
 
 
-@pytest.mark.parametrize(("clip", "ahead"), [(True, True), (False, True), (True, False)])
-def test_algorithm_1_matches_naive_only_with_clip_and_q_hat(clip: bool, ahead: bool) -> None:
+@pytest.mark.parametrize(("clip", "q_hat"), [(True, True), (False, True), (True, False)])
+def test_algorithm_1_matches_naive_only_with_clip_and_q_hat(clip: bool, q_hat: bool) -> None:
     problem, losses = _tight(0, 40)
     assert isinstance(problem.region, Box)
     sizes = np.array(tables(GENTLE, round_numbers(1, 41), 40, (1.0,)))[:, 0]
-    expected = naive_oco.algorithm1(losses, problem.linear, problem.region, CORNER, sizes, clip, ahead)
+    expected = naive_oco.algorithm1(losses, problem.linear, problem.region, CORNER, sizes, clip, q_hat)
     distance = np.abs(Algorithm1(GENTLE).run(problem, losses, CORNER) - expected).max()
-    assert distance < 1e-6 if clip and ahead else distance > 1e-3
+    assert distance < 1e-6 if clip and q_hat else distance > 1e-3
 
 
 @pytest.mark.parametrize("ratio", [2.0, 1.0])

@@ -419,7 +419,7 @@ def test_functions_that_cannot_be_compiled_or_fail_are_named() -> None:
 def test_violated_assumptions_give_warnings() -> None:
     problem, losses, rounds = game(SETS[0])
     drawn = oco.LinearRounds(rounds.matrices, rounds.bounds, stochastic=True)
-    apart = oco.LinearRounds(
+    infeasible = oco.LinearRounds(
         rounds.matrices * np.where(np.arange(ROUNDS) % 2, 1.0, -1.0)[:, None, None], -rounds.bounds
     )
     flat = oco.LinearConstraints(np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]), np.array([0.2, -0.2]))
@@ -427,7 +427,13 @@ def test_violated_assumptions_give_warnings() -> None:
     cases: list[tuple[Method, oco.Problem, oco.QuadraticLosses, oco.LinearRounds | None, str]] = [
         (oco.Mahdavi(), problem, losses, rounds, "no bounds for constraints that change"),
         (oco.SinhaVaze(4.0), problem, losses, drawn, "no bounds for stochastic constraints. Use YuNeelyWei"),
-        (oco.SinhaVaze(4.0), problem, losses, apart, "No point of the set satisfies the constraints of all rounds"),
+        (
+            oco.SinhaVaze(4.0),
+            problem,
+            losses,
+            infeasible,
+            "No point of the set satisfies the constraints of all rounds",
+        ),
         (oco.Polyak(), line, losses, None, "satisfies all constraints strictly"),
         (oco.Algorithm1(oco.StronglyConvex(0.3)), line, linear, None, "more strongly convex than these"),
         (oco.SinhaVaze(4.0, 0.31), line, losses, None, "more strongly convex than these"),

@@ -174,12 +174,12 @@ def test_strategies_of_age_keep_the_newest_of_the_union() -> None:
 @pytest.mark.parametrize("strategy", [strategies.BPASimple(0.5), strategies.BSGDRemoval(0.1)])
 def test_of_supports_with_equal_weights_the_oldest_are_removed(strategy: BudgetStrategy) -> None:
     stream = hard_stream("binary", n_rows=8)
-    apart = stream._replace(inputs=1e3 * np.arange(8.0)[:, None] * np.ones(3))  # all kernel values are 0
+    distant_rows = stream._replace(inputs=1e3 * np.arange(8.0)[:, None] * np.ones(3))  # all kernel values are 0
     states = []
     for budget in (8, 4):
-        learner = budget_learner(strategy, apart, budget)
+        learner = budget_learner(strategy, distant_rows, budget)
         base = learner.start()
-        parts = [learner.learn(learner.shard_start(base), rows_of(apart, *part)) for part in ((0, 4), (4, 8))]
+        parts = [learner.learn(learner.shard_start(base), rows_of(distant_rows, *part)) for part in ((0, 4), (4, 8))]
         states.append(learner.average_shards(base, parts))
     every, some = states
     assert len(np.unique(np.abs(every.scaled_coefficients[:, :8]))) == 1

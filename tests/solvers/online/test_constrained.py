@@ -190,9 +190,9 @@ def test_experts_follow_rows_that_change_within_all_limits(
 ) -> None:
     table = sensitive_table(4000, task)
     target = np.asarray(table.column("y"))
-    turned = {"regression": target.max() - target, "multiclass": (target + 1) % 3}.get(task, 1 - target)
-    turned = np.where(np.arange(len(target)) < len(target) // 2, target, turned)
-    source = write(tmp_path, table.set_column(table.schema.get_field_index("y"), "y", pa.array(turned)))
+    inverted = {"regression": target.max() - target, "multiclass": (target + 1) % 3}.get(task, 1 - target)
+    inverted = np.where(np.arange(len(target)) < len(target) // 2, target, inverted)
+    source = write(tmp_path, table.set_column(table.schema.get_field_index("y"), "y", pa.array(inverted)))
     scaled: dict[str, Any] = {"scale": "standard", "scale_target": True} if task == "regression" else {}
     data = ingest(source, tmp_path / "data", IngestSettings(keys=("how",), rows_per_shard=1256, **scaled)).dataset
     errors = []

@@ -257,6 +257,6 @@ def test_settings_that_do_not_fit_the_data_are_refused(learnable: dict[Task, Dat
     ]:
         with pytest.raises(ConfigError, match=message):
             OnlineSolver(factory).start(data, here)
-    blind = NOGDFactory(make_loss("thresholded-half-squared", 1e9))
+    insensitive = NOGDFactory(make_loss("thresholded-half-squared", 1e9))
     with pytest.raises(ConfigError, match="finds no landmarks"):
-        OnlineSolver(blind, mode="mix").start(learnable["regression"], here)
+        OnlineSolver(insensitive, mode="mix").start(learnable["regression"], here)

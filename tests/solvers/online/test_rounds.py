@@ -136,8 +136,8 @@ def test_majority_of_a_tie_is_the_positive_or_the_first_class() -> None:
 def test_no_rows_change_nothing(loss: Loss) -> None:
     learner, weights = start_learner(loss)
     optimiser = AdaGrad.start(*weights.last.shape)
-    nothing = learner.gradient(weights.last, part(make_rows(loss, 5), 0, 0))
-    assert nothing.step(learner, weights, optimiser, 1) == (weights, optimiser)
+    empty_gradient = learner.gradient(weights.last, part(make_rows(loss, 5), 0, 0))
+    assert empty_gradient.step(learner, weights, optimiser, 1) == (weights, optimiser)
     round_start = Weights(weights.last, np.zeros(weights.last.shape), 0, weights.progress)
     assert average_shard_weights(weights, [round_start, round_start]) is weights
 
@@ -172,8 +172,8 @@ def test_mix_of_one_shard_is_what_the_shard_learnt(loss: Loss) -> None:
 def test_average_adds_up_in_float64(loss: Loss) -> None:
     learner, weights = start_learner(loss)
     large = Weights((1e35 * weights.last).astype(np.float32), np.zeros(weights.last.shape), 0, weights.progress)
-    nothing = PlainGradient(np.zeros(weights.last.shape), replace(weights.progress, rows=1), 0.0)
-    stepped, _ = nothing.step(learner, large, None, 10_000)
+    zero_gradient = PlainGradient(np.zeros(weights.last.shape), replace(weights.progress, rows=1), 0.0)
+    stepped, _ = zero_gradient.step(learner, large, None, 10_000)
     np.testing.assert_array_equal(stepped.summed, 10_000 * large.last.astype(np.float64))
     np.testing.assert_array_equal(stepped.averaged, large.last)
 

@@ -156,9 +156,9 @@ def test_wrong_rows_and_steps_are_refused() -> None:
         learner.learn(learner.start(), Rows(rows.inputs, rows.targets + 1.0))
     with pytest.raises(DataError):
         learner.learn(learner.start(), Rows(rows.inputs[:, :30], rows.targets))
-    wild = learner_of("hinge", 1, None, step=1e39)
+    diverging = learner_of("hinge", 1, None, step=1e39)
     with pytest.raises(DivergedError, match="the weights are no longer finite"):
-        wild.learn(wild.start(), rows)
+        diverging.learn(diverging.start(), rows)
 
 
 @pytest.fixture(scope="module")

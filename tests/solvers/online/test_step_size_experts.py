@@ -50,17 +50,17 @@ def test_standardising_frequencies_is_standardising_inputs() -> None:
 
 
 def test_inputs_of_like_spread_get_one_scaling_and_constant_columns_none() -> None:
-    alike = SAMPLE / SAMPLE.std(axis=0)
-    assert len(draw_candidates(alike, 10, 0).bases) == 1
-    assert len(draw_candidates(alike * SPREADS, 10, 0).bases) == 2
+    equal_spread = SAMPLE / SAMPLE.std(axis=0)
+    assert len(draw_candidates(equal_spread, 10, 0).bases) == 1
+    assert len(draw_candidates(equal_spread * SPREADS, 10, 0).bases) == 2
     constant = np.column_stack([SAMPLE * SPREADS, np.full(200, 3.1)]).astype(np.float32)
     candidates = draw_candidates(constant, 10, 0)
     assert not candidates.bases[1].frequencies[5].any()
     assert candidates.linear is not None
     assert candidates.linear.factor[5] == 0
-    nothing = draw_candidates(np.full((50, 2), 3.0, dtype=np.float32), 10, 0)
-    assert len(nothing.bases) == 1
-    assert np.isfinite(nothing.bases[0].frequencies).all()
+    constant_inputs = draw_candidates(np.full((50, 2), 3.0, dtype=np.float32), 10, 0)
+    assert len(constant_inputs.bases) == 1
+    assert np.isfinite(constant_inputs.bases[0].frequencies).all()
 
 
 def test_invalid_arguments_are_named() -> None:

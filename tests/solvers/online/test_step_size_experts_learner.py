@@ -56,8 +56,8 @@ def test_learn_leaves_its_inputs_unchanged_and_states_travel(loss: Loss) -> None
         before = bits(state), rows.inputs.tobytes(), rows.targets.tobytes()
         following = learner.learn(state, part(rows, n_rows, ROWS))
         assert (bits(state), rows.inputs.tobytes(), rows.targets.tobytes()) == before
-        elsewhere, travelled = pickle.loads(pickle.dumps((learner, state)))
-        assert bits(elsewhere.learn(travelled, part(rows, n_rows, ROWS))) == bits(following)
+        copied_learner, copied_state = pickle.loads(pickle.dumps((learner, state)))
+        assert bits(copied_learner.learn(copied_state, part(rows, n_rows, ROWS))) == bits(following)
 
 
 @pytest.mark.parametrize("loss", [Hinge(), ThresholdedHalfSquared(0.1)], ids=lambda loss: loss.name)
@@ -114,15 +114,15 @@ def test_predictor_is_the_leading_expert_on_one_map_and_can_be_stored(loss: Loss
 def test_an_expert_that_diverges_loses_without_harm_to_others() -> None:
     loss = ThresholdedHalfSquared()
     rows = make_rows(loss)
-    wild = make_learner(loss, step_sizes=(0.5, 500.0), rounds=KEEP_ALL)
-    state = wild.learn(wild.start(), rows)
+    diverging = make_learner(loss, step_sizes=(0.5, 500.0), rounds=KEEP_ALL)
+    state = diverging.learn(diverging.start(), rows)
     assert np.isinf(state.losses).any()
-    tame = make_learner(loss, step_sizes=(0.5,), rounds=KEEP_ALL)
-    expected = tame.learn(tame.start(), rows).progress.error
+    stable = make_learner(loss, step_sizes=(0.5,), rounds=KEEP_ALL)
+    expected = stable.learn(stable.start(), rows).progress.error
     assert state.progress.error < 1.1 * expected
-    assert np.isfinite(wild.leader(state)[2]).all()
-    raced = replace(wild, rounds=ROUNDS)
-    assert np.isfinite(raced.learn(raced.start(), rows).losses).all()
+    assert np.isfinite(diverging.leader(state)[2]).all()
+    pruned = replace(diverging, rounds=ROUNDS)
+    assert np.isfinite(pruned.learn(pruned.start(), rows).losses).all()
 
 
 def test_no_expert_left_ends_in_a_clear_error() -> None:

@@ -177,9 +177,9 @@ def solver(task: Task, **options: Any) -> LocalSolver:
     return LocalSolver(**(given | {"bandwidth": 2.0, "penalty": 1e-3, "partitions": 3} | options))
 
 
-def train_cells(make_data: LocalSolver, data: Dataset, threads: int = 1) -> LocalState:
+def train_cells(local_solver: LocalSolver, data: Dataset, threads: int = 1) -> LocalState:
     with open_execution(threads=threads) as execution:
-        state = last_state(make_data, data, execution)
+        state = last_state(local_solver, data, execution)
     assert isinstance(state, LocalState)
     return state
 
@@ -190,17 +190,17 @@ def rows_of(data: Dataset) -> Rows:
     return Rows(np.concatenate([rows.inputs for rows in parts]), np.concatenate([rows.targets for rows in parts]))
 
 
-def scores_of(make_data: LocalSolver, state: LocalState, inputs: Array) -> Array:
-    return np.asarray(make_data.predictor(state).scores(inputs)).reshape(len(inputs), -1)
+def scores_of(local_solver: LocalSolver, state: LocalState, inputs: Array) -> Array:
+    return np.asarray(local_solver.predictor(state).scores(inputs)).reshape(len(inputs), -1)
 
 
-def in_cells(make_data: LocalSolver, state: LocalState, data: Dataset) -> tuple[Array, Array]:
+def in_cells(local_solver: LocalSolver, state: LocalState, data: Dataset) -> tuple[Array, Array]:
     """Return mean scores of all rows, and leave-one-out scores of some, by the normal equations of each cell."""
-    rows, outputs = rows_of(data), make_data.outputs_of(data.schema)
+    rows, outputs = rows_of(data), local_solver.outputs_of(data.schema)
     values, weights = outputs.of(rows.targets), outputs.weights(rows.targets)
     weights = np.ones(len(values)) if weights is None else weights
-    assert make_data.bandwidth is not None
-    assert make_data.penalty is not None
+    assert local_solver.bandwidth is not None
+    assert local_solver.penalty is not None
     scores, left_out = np.zeros((2, *values.shape))
     trees = state.trees[: len(state.partitions)]
     for tree in trees:
@@ -208,8 +208,8 @@ def in_cells(make_data: LocalSolver, state: LocalState, data: Dataset) -> tuple[
         assert np.bincount(cells, minlength=tree.n_cells).min() > 0
         for cell in range(tree.n_cells):
             here = np.flatnonzero(cells == cell)
-            matrix = laplacian(rows.inputs[here], rows.inputs[here], make_data.bandwidth)
-            ridge = make_data.penalty * make_data.cell_rows
+            matrix = laplacian(rows.inputs[here], rows.inputs[here], local_solver.bandwidth)
+            ridge = local_solver.penalty * local_solver.cell_rows
             coefficients, offsets = naive.ridge(matrix, values[here], weights[here], ridge, matrix)
             scores[here] += (matrix @ coefficients + offsets) / len(trees)
             for position in np.flatnonzero(here % LEFT_OUT_STEP == 0):
@@ -230,10 +230,10 @@ def in_cells(make_data: LocalSolver, state: LocalState, data: Dataset) -> tuple[
 def test_scores_are_means_of_exact_solutions_and_errors_are_leave_one_out(
     sets: dict[Task, Dataset], task: Task, cell_rows: int, n_cells: int
 ) -> None:
-    data, make_data = sets[task], solver(task, cell_rows=cell_rows, partitions=2 if n_cells > 1 else 3)
-    state = train_cells(make_data, data)
+    data, local_solver = sets[task], solver(task, cell_rows=cell_rows, partitions=2 if n_cells > 1 else 3)
+    state = train_cells(local_solver, data)
     if n_cells == 1:
-        rows, outputs = rows_of(data), make_data.outputs_of(data.schema)
+        rows, outputs = rows_of(data), local_solver.outputs_of(data.schema)
         values, weights = outputs.of(rows.targets), outputs.weights(rows.targets)
         matrix = laplacian(rows.inputs, rows.inputs, 2.0)
         weights = np.ones(ROWS) if weights is None else weights
@@ -241,21 +241,21 @@ def test_scores_are_means_of_exact_solutions_and_errors_are_leave_one_out(
         scores, left_out = matrix @ coefficients + offsets, None
     else:
         with one_blas_thread():  # with such small matrices threads would mostly wait
-            scores, left_out = in_cells(make_data, state, data)
-    assert make_data.chosen(state)["cells"] == n_cells
+            scores, left_out = in_cells(local_solver, state, data)
+    assert local_solver.chosen(state)["cells"] == n_cells
     assert len(state.partitions) == (1 if n_cells == 1 else 2)
-    assert make_data.chosen(state)["n_supports"] == ROWS
-    np.testing.assert_allclose(scores_of(make_data, state, rows_of(data).inputs), scores, atol=1e-8)
+    assert local_solver.chosen(state)["n_supports"] == ROWS
+    np.testing.assert_allclose(scores_of(local_solver, state, rows_of(data).inputs), scores, atol=1e-8)
     assert state.left_out is not None
     np.testing.assert_array_equal(state.left_out.targets, rows_of(data).targets)
     if left_out is not None:
         np.testing.assert_allclose(state.left_out.scores[::LEFT_OUT_STEP], left_out, atol=1e-7)
-        outputs, targets = make_data.outputs_of(data.schema), rows_of(data).targets
+        outputs, targets = local_solver.outputs_of(data.schema), rows_of(data).targets
         errors = errors_of_scores(state.left_out.scores, targets, outputs, 1.0)
         assert state.left_out.errors.error == pytest.approx(errors.error, rel=1e-6)
         assert state.left_out.errors.squared_error == pytest.approx(errors.squared_error, rel=1e-6)
     assert (state.left_out.calibration() is None) == (task == "regression")
-    certificate = make_data.certificate(state)
+    certificate = local_solver.certificate(state)
     assert 0.0 <= certificate["gap"] < 1e-20 * certificate["objective"]
     assert certificate["objective"] > 1e-3
 
@@ -277,7 +277,7 @@ def test_errors_of_the_automatic_criterion_are_those_of_leave_one_out_scores(set
 def test_chosen_values_have_no_better_neighbour_and_depend_on_rows_only(
     sets: dict[Task, Dataset], task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_data, data = solver(task, bandwidth=None, penalty=None), sets[task]
+    local_solver, data = solver(task, bandwidth=None, penalty=None), sets[task]
     tried: dict[tuple[float, float], tuple[float, float]] = {}
     judge = cells.Tuning.errors
 
@@ -287,7 +287,7 @@ def test_chosen_values_have_no_better_neighbour_and_depend_on_rows_only(
         return found
 
     monkeypatch.setattr(cells.Tuning, "errors", recording)
-    tuned = make_data.tuned(data, 1)
+    tuned = local_solver.tuned(data, 1)
     monkeypatch.undo()
     for bandwidth, ridge in ((2.0, 1.0), (0.5, 1.0), (1.0, 10.0**0.5), (1.0, 10.0**-0.5)):
         (near,) = [
@@ -296,10 +296,10 @@ def test_chosen_values_have_no_better_neighbour_and_depend_on_rows_only(
         assert tried[near] >= tried[tuned.bandwidth, tuned.ridge]
     assert tuned.errors is not None
     assert (tuned.error, tuned.errors.squared_error) == min(tried.values()) < max(tried.values())
-    again = replace(make_data, partitions=7).tuned(data, 3)
+    again = replace(local_solver, partitions=7).tuned(data, 3)
     assert (again.bandwidth, again.ridge, again.chosen) == (tuned.bandwidth, tuned.ridge, tuned.chosen)
-    state = train_cells(make_data, data)
-    chosen = make_data.chosen(state)
+    state = train_cells(local_solver, data)
+    chosen = local_solver.chosen(state)
     assert (chosen["bandwidth"], chosen["penalty"] * CELL_ROWS) == (tuned.bandwidth, pytest.approx(tuned.ridge))
     assert "least leave-one-out error of 900 training rows in 8 cells" in chosen["penalty_reason"]
 
@@ -318,14 +318,14 @@ def test_sampled_cells_are_spread_evenly_over_the_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [{"bandwidth": 0.7}, {"penalty": 0.01}, {"bandwidth": 0.7, "penalty": 0.01}])
 def test_given_values_are_kept(sets: dict[Task, Dataset], given: dict[str, float]) -> None:
-    make_data = solver("binary", **({"bandwidth": None, "penalty": None} | given))
-    chosen = make_data.tuned(sets["binary"], 1).chosen
-    state = train_cells(make_data, sets["binary"])
-    assert make_data.chosen(state)["bandwidth"] == chosen["bandwidth"]
+    local_solver = solver("binary", **({"bandwidth": None, "penalty": None} | given))
+    chosen = local_solver.tuned(sets["binary"], 1).chosen
+    state = train_cells(local_solver, sets["binary"])
+    assert local_solver.chosen(state)["bandwidth"] == chosen["bandwidth"]
     for name in ("bandwidth", "penalty"):
         assert (chosen[f"{name}_reason"] == "as given") == (name in given)
         if name in given:
-            assert make_data.chosen(state)[name] == pytest.approx(given[name], rel=1e-15)
+            assert local_solver.chosen(state)[name] == pytest.approx(given[name], rel=1e-15)
 
 
 def test_a_search_skips_matrices_that_are_not_positive_definite() -> None:
@@ -367,21 +367,21 @@ def test_partitions_are_added_until_one_does_not_improve(sets: dict[Task, Datase
 def test_threads_and_the_number_of_tasks_change_no_bit(
     sets: dict[Task, Dataset], task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_data, data = solver(task, bandwidth=None, penalty=None, precision="float32"), sets[task]
-    whole = train_cells(make_data, data)
-    arrays = make_data.predictor(whole).arrays()
+    local_solver, data = solver(task, bandwidth=None, penalty=None, precision="float32"), sets[task]
+    whole = train_cells(local_solver, data)
+    arrays = local_solver.predictor(whole).arrays()
     monkeypatch.setattr(cells, "_LEAST_TASKS", 7)
     monkeypatch.setattr(cells, "TASKS_AT_ONCE", 2)
     with open_execution(threads=3) as execution:
-        steps = list(states(make_data, data, execution))
+        steps = list(states(local_solver, data, execution))
     assert len(steps) > 2 * len(whole.partitions)
-    for name, array in make_data.predictor(steps[-1]).arrays().items():
+    for name, array in local_solver.predictor(steps[-1]).arrays().items():
         np.testing.assert_array_equal(array, arrays[name])
-    assert make_data.chosen(steps[-1]) == make_data.chosen(whole)
-    again = train_cells(replace(make_data, seed=1), data)
-    assert bits(make_data, again)[0] != bits(make_data, whole)[0]
+    assert local_solver.chosen(steps[-1]) == local_solver.chosen(whole)
+    again = train_cells(replace(local_solver, seed=1), data)
+    assert bits(local_solver, again)[0] != bits(local_solver, whole)[0]
     drawn = [tree.thresholds.tobytes() for state in (whole, again) for tree in state.trees]
-    assert len(set(drawn)) == 2 * make_data.partitions
+    assert len(set(drawn)) == 2 * local_solver.partitions
 
 
 # Unusual rows and cells.
@@ -424,16 +424,16 @@ def test_a_cell_that_is_too_large_holds_equal_rows(n_inputs: int) -> None:
 
 
 def test_partitions_that_draw_other_rows_share_their_supports(sets: dict[Task, Dataset]) -> None:
-    make_data, data, rows = (
+    local_solver, data, rows = (
         solver("regression", cell_rows=100, partitions=2),
         sets["regression"],
         rows_of(sets["regression"]),
     )
     trees = tuple(CellTree(direction[np.newaxis], np.zeros(1), np.array([[-1, -2]])) for direction in np.eye(2))
     with open_execution() as execution:
-        state = replace(make_data.start(data, execution), trees=trees)
-        while make_data.finished(state) is None:
-            state = make_data.advance(state, data, execution)
+        state = replace(local_solver.start(data, execution), trees=trees)
+        while local_solver.finished(state) is None:
+            state = local_solver.advance(state, data, execution)
     assert len(state.partitions) == 2
     assert 400 < len(state.positions) < 800
     np.testing.assert_array_equal(state.supports, rows.inputs[state.positions])
@@ -448,21 +448,21 @@ def test_partitions_that_draw_other_rows_share_their_supports(sets: dict[Task, D
             coefficients, offsets = naive.ridge(matrix, rows.targets[kept, np.newaxis], np.ones(200), 0.1, matrix)
             here = cells == cell
             expected[here] += 0.5 * (laplacian(rows.inputs[here], rows.inputs[kept], 2.0) @ coefficients + offsets)
-    np.testing.assert_allclose(scores_of(make_data, state, rows.inputs), expected, atol=1e-8)
+    np.testing.assert_allclose(scores_of(local_solver, state, rows.inputs), expected, atol=1e-8)
 
 
 def test_an_empty_cell_predicts_the_mean(sets: dict[Task, Dataset]) -> None:
-    make_data, data = solver("multiclass", partitions=1), sets["multiclass"]
+    local_solver, data = solver("multiclass", partitions=1), sets["multiclass"]
     # there is no row right of 50, and right of 100 only a second empty cell
     tree = CellTree(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([50.0, 100.0]), np.array([[-1, 1], [-2, -3]]))
     with open_execution() as execution:
-        state = replace(make_data.start(data, execution), trees=(tree,))
-        while make_data.finished(state) is None:
-            state = make_data.advance(state, data, execution)
+        state = replace(local_solver.start(data, execution), trees=(tree,))
+        while local_solver.finished(state) is None:
+            state = local_solver.advance(state, data, execution)
     partition = state.partitions[0]
     assert partition.starts.tolist() == [0, 2 * CELL_ROWS, 2 * CELL_ROWS, 2 * CELL_ROWS]
     shares = np.bincount(rows_of(data).targets.astype(int)) / ROWS
-    found = scores_of(make_data, state, np.array([[60.0, 0.0], [101.0, 0.0]]))
+    found = scores_of(local_solver, state, np.array([[60.0, 0.0], [101.0, 0.0]]))
     np.testing.assert_allclose(found, [2.0 * shares - 1.0] * 2, atol=1e-12)
     assert state.left_out is not None
     assert np.isfinite(state.left_out.scores).all()
@@ -552,11 +552,11 @@ def test_leave_one_out_scores_use_the_rounded_coefficients(sets: dict[Task, Data
     data, wide = sets["regression"], {"kernel": "gaussian", "bandwidth": 300.0}
     found = {}
     for precision in ("float32", "float64"):
-        make_data = solver("regression", **wide, precision=precision, penalty=1e-14, partitions=1)
-        state = train_cells(make_data, data)
+        local_solver = solver("regression", **wide, precision=precision, penalty=1e-14, partitions=1)
+        state = train_cells(local_solver, data)
         assert state.left_out is not None
         inputs = rows_of(data).inputs.astype(precision)
-        found[precision] = np.asarray(make_data.predictor(state).scores(inputs)), state.left_out
+        found[precision] = np.asarray(local_solver.predictor(state).scores(inputs)), state.left_out
     (narrow, left_out), (exact, exact_left_out) = found["float32"], found["float64"]
     assert np.abs(narrow - exact).max() > 10.0
     assert exact_left_out.errors.error < 0.5

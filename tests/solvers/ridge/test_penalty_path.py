@@ -366,11 +366,11 @@ def test_weights_that_the_precision_cannot_hold_are_refused() -> None:
 
 def test_huge_values_are_refused_with_advice() -> None:
     rows = curved_rows("regression")
-    wild = rows.inputs.copy()
-    wild[3, 0] = 1e200
-    basis = LandmarkBasis(Polynomial(3), wild[:12])
+    huge_inputs = rows.inputs.copy()
+    huge_inputs[3, 0] = 1e200
+    basis = LandmarkBasis(Polynomial(3), huge_inputs[:12])
     with pytest.raises(DataError, match=r"not finite\. Scale the columns"):
-        fit_rows(basis, Rows(wild, rows.targets), Outputs("regression", 1))
+        fit_rows(basis, Rows(huge_inputs, rows.targets), Outputs("regression", 1))
     near = LandmarkBasis(Gaussian(0.8), rows.inputs[:12])
     with pytest.raises(DataError, match=r"squares of the target are not finite"):
         fit_rows(near, Rows(rows.inputs, rows.targets * 1e200), Outputs("regression", 1))

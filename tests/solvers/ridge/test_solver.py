@@ -111,8 +111,8 @@ def test_shards_of_rows_fewer_than_columns_give_the_solution_of_rows_in_memory(
     found = ingest(tmp_path / "rows.parquet", tmp_path / "set", options).dataset
     solver = RidgeSolver(kernel="linear", penalty=1e-2, huber=huber)
     with open_execution(threads=1) as execution, open_execution(threads=2) as workers:
-        state, there = (last_state(solver, found, where) for where in (execution, workers))
-    assert bits(solver, state) == bits(solver, there)
+        state, state_of_workers = (last_state(solver, found, where) for where in (execution, workers))
+    assert bits(solver, state) == bits(solver, state_of_workers)
     rows = sample_rows(found, "train", 30, 0, "float64")
     sums = gram_of(
         state.basis,
@@ -161,8 +161,8 @@ def test_training_resumes_from_a_stored_state(data: Dataset) -> None:
         assert middle.gram is not None
         assert 0 < middle.done < len(row_chunks(data))
         assert SOLVER.progress(middle).relative_gap == 1.0
-        apart = EncodedTree(middle, {"data": data})
-        again = DecodedTree(apart.tree, apart.arrays, {"data": data}).value
+        encoded = EncodedTree(middle, {"data": data})
+        again = DecodedTree(encoded.tree, encoded.arrays, {"data": data}).value
         resumed = SOLVER.advance(again, data, execution)
     assert bits(SOLVER, resumed) == bits(SOLVER, whole)
 
@@ -308,12 +308,13 @@ def test_bits_do_not_depend_on_the_number_of_threads() -> None:
 
 def test_duplicate_entries_are_added_without_changing_the_input() -> None:
     rows, targets = sparse_rows()
-    twice = sparse.coo_array(
+    duplicated = sparse.coo_array(
         (np.concatenate([rows.data, rows.data]), (np.tile(rows.nonzero()[0], 2), np.tile(rows.nonzero()[1], 2))),
         shape=rows.shape,
     )
     loose = sparse.csr_array(
-        (twice.data[order := np.argsort(twice.row, kind="stable")], twice.col[order], 2 * rows.indptr), rows.shape
+        (duplicated.data[order := np.argsort(duplicated.row, kind="stable")], duplicated.col[order], 2 * rows.indptr),
+        rows.shape,
     )
     assert not loose.has_canonical_format
     given = loose.data.copy()
@@ -352,12 +353,12 @@ def test_invalid_kernel_parameters_are_refused_even_for_a_linear_kernel(
 def test_a_score_of_zero_predicts_the_second_class() -> None:
     rows, labels = _few()
     found = KernelRidgeClassifier(kernel="linear", penalty=1e-3, fit_intercept=False).fit(rows, labels)
-    nothing = np.zeros((1, rows.shape[1]))
-    assert found.decision_function(nothing).tolist() == [0.0]
+    zero_row = np.zeros((1, rows.shape[1]))
+    assert found.decision_function(zero_row).tolist() == [0.0]
     schema = Schema(("x",), "y", "binary", (0, 1))
     predicted = predictions(schema, np.zeros(1)).tolist()
     assert (
-        predicted == found.predict(nothing).tolist() == Outputs("binary", 1).classes(np.zeros((1, 1))).tolist() == [1]
+        predicted == found.predict(zero_row).tolist() == Outputs("binary", 1).classes(np.zeros((1, 1))).tolist() == [1]
     )
 
 

@@ -83,8 +83,8 @@ def test_replicates_are_unbiased_and_below_the_optimum_on_average(data: Dataset,
     method = Scs(lam=LAM, gap=1e-3)
     work = ReplicateWork(state.rows.another(1), 0.1, state.descent.weights, method, 1)
     bound = replicated_bound(work, 0.95, here, replicates=60)
-    here_too, best = objective(state, data), optimum(state, data)
-    assert bound.objective == pytest.approx(here_too, abs=0.03)
+    objective_here, best = objective(state, data), optimum(state, data)
+    assert bound.objective == pytest.approx(objective_here, abs=0.03)
     assert bound.objective - bound.mean_gap < best
     assert bound.gap == pytest.approx(bound.mean_gap + stats.t.ppf(0.95, 59) * bound.deviation / np.sqrt(60), rel=1e-9)
     assert 0.05 * 60 * 2600 < bound.rows < 0.15 * 60 * 2600

@@ -45,9 +45,9 @@ def test_shards_reach_the_optimum_of_one_memory(
     space = ExplicitRows(rows, data[task].schema.n_outputs)
     method = Scs(lam=learning.lam, loss=learning.loss, gap=1e-6)
     expected = solve_sample(space, targets, method)
-    here_too = solve_sample(space, targets, method, space.vector(state.descent.weights), until=10.0)
+    in_memory_solution = solve_sample(space, targets, method, space.vector(state.descent.weights), until=10.0)
     assert certificate["exact"]
-    assert certificate["objective"] == pytest.approx(here_too.history[0].objective, rel=1e-9)
+    assert certificate["objective"] == pytest.approx(in_memory_solution.history[0].objective, rel=1e-9)
     assert certificate["lower_bound"] <= expected.objective
     assert expected.lower_bound <= certificate["objective"] <= expected.objective + certificate["gap"]
     assert 0.0 <= certificate["gap"] <= 1e-4
@@ -74,9 +74,9 @@ def test_a_bias_is_a_weight_of_a_constant(data: dict[Task, Dataset], here: Execu
     predictor = learning.predictor(last_state(learning, data["regression"], here))
     other = solver("regression", maps=InputsChoice())
     without = other.predictor(last_state(other, data["regression"], here))
-    nothing = np.zeros((1, 4), dtype=np.float32)
-    assert without.scores(nothing)[0] == 0.0
-    assert predictor.scores(nothing)[0] != 0.0
+    zero_row = np.zeros((1, 4), dtype=np.float32)
+    assert without.scores(zero_row)[0] == 0.0
+    assert predictor.scores(zero_row)[0] != 0.0
     assert "regularised" in learning.chosen(learning.start(data["regression"], here))["bias"]
 
 
@@ -207,8 +207,8 @@ def test_a_gap_below_what_the_rows_can_certify_ends_with_what_they_can(
     assert outcome.kind == "not converged"
     assert outcome.reason.endswith("the last iterations no longer reduce it")
     assert certificate["advice"].startswith("use --solver scs")
-    brief = solver(gap=1e-3, max_iterations=5)
-    outcome = brief.finished(last_state(brief, data["binary"], here))
+    short_solver = solver(gap=1e-3, max_iterations=5)
+    outcome = short_solver.finished(last_state(short_solver, data["binary"], here))
     assert outcome is not None
     assert "after 5 iterations" in outcome.reason
 
