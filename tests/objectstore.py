@@ -42,19 +42,19 @@ class Faulty:
         with self._lock:
             self.requests += 1
             self.request_log.append(request)
-            way = self._random.randrange(3) if self._random.random() < self.share else None
-            self.failed += way is not None
+            failure = self._random.randrange(3) if self._random.random() < self.share else None
+            self.failed += failure is not None
         self.before(*request)
         if self.refused(*request):
             start("403 Forbidden", [("Content-Type", "application/xml"), ("Content-Length", str(len(DENIED)))])
             return [DENIED] if request[0] != "HEAD" else []
-        if way is None:
+        if failure is None:
             answer: Iterable[bytes] = self._app(environ, start)
             return answer
-        if way == 0:
+        if failure == 0:
             start("503 Slow Down", [("Content-Type", "application/xml"), ("Content-Length", str(len(BUSY)))])
             return [BUSY] if request[0] != "HEAD" else []
-        if way == 1:
+        if failure == 1:
             raise ConnectionResetError  # the connection is closed without an answer
         return self._cut_short(environ, start)
 

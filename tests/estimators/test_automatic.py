@@ -120,9 +120,9 @@ def test_intervals_are_text_and_names_differ() -> None:
     whole = pa.Table.from_batches([batch])
     fitted, expected = (KernelClassifier(budget_seconds=1).fit(rows, labels[:200]) for rows in (batch, whole))
     np.testing.assert_array_equal(fitted.predict_proba(batch), expected.predict_proba(whole))
-    twice = table[["size", "old"]].set_axis(["a", "a"], axis=1)
+    duplicated = table[["size", "old"]].set_axis(["a", "a"], axis=1)
     with pytest.raises(DataError, match="The table has 2 columns named 'a'; expected different names"):
-        KernelClassifier().fit(twice, labels[:200])
+        KernelClassifier().fit(duplicated, labels[:200])
 
 
 def test_columns_without_names_are_those_of_the_fit_in_order() -> None:
@@ -301,10 +301,10 @@ def test_whole_weights_equal_repeated_rows(n_classes: int) -> None:
     weights, repeated = counts.astype(np.float64), np.repeat(np.arange(120), counts)
     basis = LandmarkBasis(Gaussian(1.0), inputs[:40])
     outputs = Outputs("multiclass", 3, (1.0, 2.0, 0.5)) if n_classes > 2 else Outputs("binary", 1, (1.0, 2.0))
-    once = fit_rows(basis, WeightedRows(inputs, targets, weights), outputs, 1e-2)
+    weighted = fit_rows(basis, WeightedRows(inputs, targets, weights), outputs, 1e-2)
     several = fit_rows(basis, Rows(inputs[repeated], targets[repeated]), outputs, 1e-2)
-    np.testing.assert_allclose(once.weights, several.weights, rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(once.offsets, several.offsets, rtol=1e-8)
+    np.testing.assert_allclose(weighted.weights, several.weights, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(weighted.offsets, several.offsets, rtol=1e-8)
     scores = rng.standard_normal((120, 3)) if n_classes > 2 else rng.standard_normal(120)
     scores = scores + (np.eye(3)[classes] if n_classes > 2 else classes)
     calibrations = fit_calibration(scores, classes, weights), fit_calibration(scores[repeated], classes[repeated])
@@ -477,13 +477,13 @@ def test_targets_that_are_dates_are_refused() -> None:
 
 def test_targets_that_are_words_are_named() -> None:
     inputs = np.random.default_rng(0).normal(size=(6, 2))
-    word_counts = pd.Series(["1.5", "no", None, "yes", "2", "3"], name="churned")
+    texts = pd.Series(["1.5", "no", None, "yes", "2", "3"], name="churned")
     for estimator in (KernelRegressor(), okl.KernelRidgeRegressor(), okl.FOGDRegressor()):
         for rows in (inputs, pd.DataFrame(inputs, columns=["a", "b"])):
             with pytest.raises(
                 DataError, match=r"The target churned holds 'no'; expected numbers\. Classes need a cla"
             ):
-                estimator.fit(rows, word_counts)
+                estimator.fit(rows, texts)
             with pytest.raises(DataError, match=r"The target y holds 'no'"):
                 estimator.fit(rows, np.array(["no"] * 6))
 

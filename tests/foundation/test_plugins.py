@@ -25,7 +25,7 @@ ADD = "from okl.extensions import add_loss\n{}\nadd_loss('{}', task='regression'
 
 
 @pytest.fixture
-def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_extensions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Start without declared extensions, and remove those that a test declares."""
     monkeypatch.setattr(plugins, "_exact", {})
     monkeypatch.setattr(plugins, "_latest", {})
@@ -37,7 +37,7 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             remove_extension(file)
 
 
-def test_a_file_may_add_imported_names(apart: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_may_add_imported_names(no_extensions: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "elsewhere_defined.py").write_text(FUNCTIONS)
     (tmp_path / "adding.py").write_text(ADD.format("from elsewhere_defined import slope, value", "imported"))
@@ -47,7 +47,7 @@ def test_a_file_may_add_imported_names(apart: None, tmp_path: Path, monkeypatch:
 
 
 def test_names_added_by_a_module_belong_to_its_package(
-    apart: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    no_extensions: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     for file, text in {
@@ -64,7 +64,7 @@ def test_names_added_by_a_module_belong_to_its_package(
     assert plugins.packages() == ("okl-parts",)
 
 
-def test_two_files_may_not_add_the_same_name(apart: None, tmp_path: Path) -> None:
+def test_two_files_may_not_add_the_same_name(no_extensions: None, tmp_path: Path) -> None:
     for name in ("my first.py", "my second.py"):
         (tmp_path / name).write_text(f"# {name}\n" + ADD.format(FUNCTIONS, "twice"))
     use_extension(tmp_path / "my first.py")
@@ -72,7 +72,7 @@ def test_two_files_may_not_add_the_same_name(apart: None, tmp_path: Path) -> Non
         use_extension(tmp_path / "my second.py")
 
 
-def test_a_file_that_fails_during_import_registers_nothing(apart: None, tmp_path: Path) -> None:
+def test_a_file_that_fails_during_import_registers_nothing(no_extensions: None, tmp_path: Path) -> None:
     (tmp_path / "half.py").write_text(ADD.format(FUNCTIONS, "half") + "raise RuntimeError('no more')\n")
     with pytest.raises(ConfigError, match=r"half\.py fails .* no more"):
         use_extension(tmp_path / "half.py")
@@ -80,7 +80,7 @@ def test_a_file_that_fails_during_import_registers_nothing(apart: None, tmp_path
     assert plugins.classes() == {}
 
 
-def test_a_file_that_fails_after_an_edit_keeps_the_previous_version(apart: None, tmp_path: Path) -> None:
+def test_a_file_that_fails_after_an_edit_keeps_the_previous_version(no_extensions: None, tmp_path: Path) -> None:
     path = tmp_path / "edited.py"
     path.write_text(ADD.format(FUNCTIONS, "edited"))
     use_extension(path)
@@ -91,7 +91,9 @@ def test_a_file_that_fails_after_an_edit_keeps_the_previous_version(apart: None,
     assert make_loss("edited") == before
 
 
-def test_an_error_in_an_extension_is_quoted(apart: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_an_extension_is_quoted(
+    no_extensions: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "Bad.py").write_text("import NotInstalled\n")
     monkeypatch.setenv(plugins.VARIABLE, str(tmp_path / "Bad.py"))
     with pytest.raises(ConfigError) as raised:

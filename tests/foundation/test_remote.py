@@ -65,10 +65,11 @@ def test_a_source_under_a_url_makes_the_data_set_that_the_folder_makes(
     location = uploaded(raw, bucket / "raw")
     here = ingest(raw, tmp_path / "set", settings(**SHAPE)).dataset
     server.reset(share=0.1, seed=len(kind))
-    there = ingest(str(location), str(bucket / "set"), settings(**SHAPE))
-    assert there.changed
-    assert there.dataset.sha256 == here.sha256  # the manifest contains the digests of every shard and of the source
-    verify(there.dataset)
+    remote_result = ingest(str(location), str(bucket / "set"), settings(**SHAPE))
+    assert remote_result.changed
+    # the manifest contains the digests of every shard and of the source
+    assert remote_result.dataset.sha256 == here.sha256
+    verify(remote_result.dataset)
     assert names(bucket / "set") == ["manifest.json", *sorted(shard.path for shard in here.shards)]
     assert not ingest(f"{location}/*.{kind}", bucket / "set", settings(**SHAPE)).changed
     assert server.failed >= 3

@@ -117,11 +117,11 @@ def kills(folder: str) -> None:
     left = len(list((Path(folder) / "ring" / "versions").iterdir())) - len(model.versions())
     model.prune(keep=3)
     model.prune(keep=3)
-    there = sorted(path.name for path in (Path(folder) / "ring" / "versions").iterdir())
+    folders = sorted(path.name for path in (Path(folder) / "ring" / "versions").iterdir())
     kept = sorted(version.published.folder for version in model.versions() if not version.pruned)
     temporary_files = [path.name for path in (Path(folder) / "ring" / "log").iterdir() if path.name[0] == "."]
     assert numbers == list(range(1, len(numbers) + 1))
-    print(json.dumps({"killed": killed, "left": left, "tidy": there == kept, "beside": temporary_files, **seen}))
+    print(json.dumps({"killed": killed, "left": left, "tidy": folders == kept, "beside": temporary_files, **seen}))
 
 
 if __name__ == "__main__":

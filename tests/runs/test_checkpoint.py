@@ -75,8 +75,8 @@ def example() -> Position:
 
 
 def test_a_decoded_tree_has_the_same_bits_types_and_shared_arrays() -> None:
-    apart = EncodedTree(example(), {})
-    again = DecodedTree(json.loads(json.dumps(apart.tree)), apart.arrays, {}).value
+    encoded = EncodedTree(example(), {})
+    again = DecodedTree(json.loads(json.dumps(encoded.tree)), encoded.arrays, {}).value
     assert same(again, example())
     assert [type(one) for one in again.state["numbers"]] == [type(one) for one in example().state["numbers"]]
     assert again.state["vector"].dual is again.state["vector"].coefficients

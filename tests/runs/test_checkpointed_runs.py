@@ -94,16 +94,16 @@ def test_an_automatic_run_resumes_with_and_without_workers(
     monkeypatch.setattr(candidates, "FACTORS", {"gaussian": (0.5, 1.0), "laplacian": (1.0,)})
     shard = 600 if solver == "local" else 300
     data = write(tmp_path, curved(5 * shard))
-    raced: dict[str, Any] = {"data": str(data), "budget_seconds": 0.1, "checkpoint_rounds": 1}
-    raced |= {"ingest": {"rows_per_shard": shard, "rows_per_group": shard // 5}}
-    raced |= {"validation": "rows", "rescale": "standard"}  # a small race
-    whole = train(settings_from(TrainSettings, raced | {"out": str(tmp_path / "whole")}, "test"))
+    options: dict[str, Any] = {"data": str(data), "budget_seconds": 0.1, "checkpoint_rounds": 1}
+    options |= {"ingest": {"rows_per_shard": shard, "rows_per_group": shard // 5}}
+    options |= {"validation": "rows", "rescale": "standard"}  # a small race
+    whole = train(settings_from(TrainSettings, options | {"out": str(tmp_path / "whole")}, "test"))
     assert whole["settings"]["solver"] == solver
     assert (len(whole["choice"].get("sizes", [])) > 1) == (solver != "fogd")
     if took_long:
         monkeypatch.setattr(train_module, "_LONG_CHOICE", 0.0)
     with pytest.raises(KeyboardInterrupt):
-        train(settings_from(TrainSettings, raced | {"out": str(tmp_path / "later")}, "test"), Breaker("learn", 5))
+        train(settings_from(TrainSettings, options | {"out": str(tmp_path / "later")}, "test"), Breaker("learn", 5))
     if took_long:
         monkeypatch.setattr(train_module, "choose_solver", None)
     folder = find_unfinished(str(tmp_path / "later"))

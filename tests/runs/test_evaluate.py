@@ -83,8 +83,8 @@ def test_all_rows_and_a_set_without_a_split(runs: dict[str, Any], tmp_path: Path
 
 
 def test_other_scaling_and_order_of_columns_of_a_data_set_do_not_matter(runs: dict[str, Any], tmp_path: Path) -> None:
-    turned = write(tmp_path, curved(900).select(["split", "c", "y", "a", "b"]))
-    other = ingest(turned, tmp_path / "set", ingest_settings(scale="standard")).dataset
+    reordered = write(tmp_path, curved(900).select(["split", "c", "y", "a", "b"]))
+    other = ingest(reordered, tmp_path / "set", ingest_settings(scale="standard")).dataset
     assert evaluate(runs["binary"], other.folder)["metrics"] == runs["binary"]["test"]
 
 

@@ -123,9 +123,8 @@ def test_a_retrained_version_is_explained_by_what_it_was_judged_on(terminal: Ter
     }
     assert explanation["certificate"] == result["certificate"]
     (learnt,) = explanation["lineage"]["shards"]
-    assert (
-        explanation["lineage"]["learnt_rows"] == explanation["provenance"]["train_rows"] == learnt["rows"]
-    )  # of a window of one
+    # of a window of one shard
+    assert explanation["lineage"]["learnt_rows"] == explanation["provenance"]["train_rows"] == learnt["rows"]
     lines = terminal.okl("explain", "m@2", tmp_path / "in" / "day-02.parquet", "--rows", "100", *registry).out
     rates = [f"{result['metrics'][name]['mistake_rate']:.4f}" for name in ("challenger", "champion")]
     assert re.search(rf"on {explanation['judged']['rows']} held-out rows of 2 shards +this model +m@1\n", lines)

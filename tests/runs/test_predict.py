@@ -218,9 +218,9 @@ def test_rows_with_missing_values_keep_their_position(missing: str, empty: bool,
     rows = curved(600)
     holes = rows.column("b").to_numpy().copy()
     holes[::7] = np.nan
-    holed = write(tmp_path, rows.set_column(1, "b", pa.array(holes, from_pandas=True)))
-    assert train(train_settings(holed, tmp_path / "run", {"missing": missing}))["rows"] > 0
-    result = score(tmp_path / "run" / "model", holed, tmp_path / "out")
+    with_missing = write(tmp_path, rows.set_column(1, "b", pa.array(holes, from_pandas=True)))
+    assert train(train_settings(with_missing, tmp_path / "run", {"missing": missing}))["rows"] > 0
+    result = score(tmp_path / "run" / "model", with_missing, tmp_path / "out")
     written = scores_of(tmp_path / "out")
     assert result["rows"] == 600
     absent = np.arange(600) % 7 == 0
@@ -249,8 +249,10 @@ def saved(task: str, folder: Path, weights: float | None = None) -> Path:
 
 def test_the_mean_prediction_is_that_of_rows_with_a_score(tmp_path: Path) -> None:
     model = saved("regression", tmp_path / "model")
-    holed = write(tmp_path, pa.table({"width": [None, 1.0, 2.0, None, 7.0], "height": [1.0, 2.0, -2.0, 0.0, 1.0]}))
-    run = ScoringRun(settings(model, holed, tmp_path / "out"))
+    with_missing = write(
+        tmp_path, pa.table({"width": [None, 1.0, 2.0, None, 7.0], "height": [1.0, 2.0, -2.0, 0.0, 1.0]})
+    )
+    run = ScoringRun(settings(model, with_missing, tmp_path / "out"))
     result = finished(run)
     assert run.metrics_table()[1] == {"prediction": "(no score)", "value": 2}
     lines = scored_text(result).splitlines()

@@ -262,9 +262,9 @@ def test_held_out_folds_of_a_metric_show_that_labels_of_pure_chance_were_not_lea
     )
     assert learnt.bandwidth is not None
     kernel = kernel_of_bandwidth("gaussian", learnt.bandwidth)
-    flattered = fit_rows(LandmarkBasis(kernel, inputs), Rows(inputs, targets), outputs, calibrate=True).calibration
-    assert flattered is not None
-    assert check.calibration.slope < 0.3 * flattered.slope
+    overfitted = fit_rows(LandmarkBasis(kernel, inputs), Rows(inputs, targets), outputs, calibrate=True).calibration
+    assert overfitted is not None
+    assert check.calibration.slope < 0.3 * overfitted.slope
 
 
 @pytest.mark.parametrize(("budget", "share"), [(1.0, 1), (1e-3, 8)])
@@ -721,23 +721,23 @@ def similarity_sentences(why: list[str]) -> list[str]:
 def test_given_test_rows_lead_to_a_choice_by_contiguous_folds(
     neighbour_data: dict[str, Dataset], tmp_path: Path
 ) -> None:
-    chosen, flattered = (
+    chosen, by_shuffled_folds = (
         train(neighbour_settings(neighbour_data["given"], validation=validation, out=str(tmp_path / validation)))
         for validation in ("auto", "rows")
     )
     assert chosen["choice"]["validation"] == "blocks"
     assert "with contiguous folds, because the test rows were given" in similarity_sentences(chosen["choice"]["why"])[0]
     assert "(5 contiguous folds)" in chosen["choice"]["why"][0]
-    assert flattered["choice"]["validation"] == "rows"
-    assert not similarity_sentences(flattered["choice"]["why"])
-    assert chosen["test"]["accuracy"] > flattered["test"]["accuracy"] + 0.05
-    best = [result["choice"]["candidates"][0]["score"] for result in (chosen, flattered)]
+    assert by_shuffled_folds["choice"]["validation"] == "rows"
+    assert not similarity_sentences(by_shuffled_folds["choice"]["why"])
+    assert chosen["test"]["accuracy"] > by_shuffled_folds["test"]["accuracy"] + 0.05
+    best = [result["choice"]["candidates"][0]["score"] for result in (chosen, by_shuffled_folds)]
     assert best[1] > best[0] + 0.05
     assert isinstance(chosen["settings"]["penalty"], float), "the race by blocks chose it"
-    assert flattered["settings"]["penalty"] == "auto"
+    assert by_shuffled_folds["settings"]["penalty"] == "auto"
     assert "validation" not in chosen["settings"]
     assert chosen["calibration"]["on"] == "held-out folds of sampled training rows"
-    assert chosen["test"]["log_loss"] < flattered["test"]["log_loss"]
+    assert chosen["test"]["log_loss"] < by_shuffled_folds["test"]["log_loss"]
 
 
 @pytest.mark.usefixtures("few_candidates")
@@ -797,7 +797,7 @@ def test_a_share_given_as_text_draws_test_rows(neighbour_data: dict[str, Dataset
 
 
 @pytest.mark.parametrize(
-    ("together", "apart", "rows", "rates", "differs", "decides"),
+    ("contiguous", "shuffled", "rows", "rates", "differs", "decides"),
     [
         (0.2, 0.2, 1000, True, False, False),
         (0.24, 0.2, 100_000, True, False, False),  # a fifth more is the cost of fewer similar rows, even if significant
@@ -810,9 +810,9 @@ def test_a_share_given_as_text_draws_test_rows(neighbour_data: dict[str, Dataset
     ],
 )
 def test_an_error_larger_by_a_quarter_is_reported_and_three_times_larger_decides(
-    together: float, apart: float, rows: int, rates: bool, differs: bool, decides: bool
+    contiguous: float, shuffled: float, rows: int, rates: bool, differs: bool, decides: bool
 ) -> None:
-    found = NeighbourSimilarity(together, apart, rows, "accuracy" if rates else "squared-error")
+    found = NeighbourSimilarity(contiguous, shuffled, rows, "accuracy" if rates else "squared-error")
     assert (found.differs, found.decides) == (differs, decides)
 
 
@@ -1004,22 +1004,22 @@ def rows_with_far_targets() -> tuple[NDArray[np.float64], NDArray[np.float64], N
     """Return inputs, noise-free targets, and targets with eight enormous values among the first 1,600."""
     random = np.random.default_rng(0)
     inputs = random.standard_normal((2000, 6))
-    known = 3.0 * np.sin(2.0 * inputs[:, 0]) + inputs[:, 1]
-    targets = known + 0.5 * random.standard_normal(2000)
+    noise_free = 3.0 * np.sin(2.0 * inputs[:, 0]) + inputs[:, 1]
+    targets = noise_free + 0.5 * random.standard_normal(2000)
     targets[random.choice(1600, 8, replace=False)] = 10.0 ** random.uniform(5.0, 6.3, 8)
-    return inputs, known, targets
+    return inputs, noise_free, targets
 
 
 @pytest.mark.usefixtures("few_candidates")
 def test_a_few_enormous_targets_do_not_spoil_the_others(tmp_path: Path) -> None:
-    inputs, known, targets = rows_with_far_targets()
+    inputs, noise_free, targets = rows_with_far_targets()
     found = stored(tmp_path / "far", inputs[:1600], targets[:1600], "regression")
     result = train(settings_for(found, out=str(tmp_path / "run"), budget_seconds=2.0))
     assert result["settings"]["huber"] == pytest.approx(1.345)
     assert "Huber's loss, as a few targets are far" in result["choice"]["why"][0]
     assert "are far from all others, which are within" in text_summary(result)
     predicted = load_model(tmp_path / "run" / "model").predict(inputs[1600:])
-    assert np.sqrt(np.mean((predicted - known[1600:]) ** 2)) < 0.5
+    assert np.sqrt(np.mean((predicted - noise_free[1600:]) ** 2)) < 0.5
 
 
 def test_far_targets_are_few_and_not_those_of_a_skewed_distribution() -> None:

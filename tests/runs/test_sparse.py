@@ -219,8 +219,8 @@ def test_a_regression_of_texts_is_close_to_ridge_regression_tuned_on_the_test_ro
     errors = {entry["name"]: 1.0 - entry["score"] for entry in choice.record["candidates"]}
     assert min(errors, key=lambda name: errors[name]) == f"linear fogd, passes = {choice.settings.options.n_passes}"
     assert errors["linear fogd, passes = 1"] > 1.5 * min(errors.values()), "passes buy something"
-    hurried = TrainSettings.model_validate({"data": str(tmp_path / "data"), "budget_seconds": 0.02})
-    assert choose_solver(hurried, data).settings.options.n_passes < choice.settings.options.n_passes
+    small_budget = TrainSettings.model_validate({"data": str(tmp_path / "data"), "budget_seconds": 0.02})
+    assert choose_solver(small_budget, data).settings.options.n_passes < choice.settings.options.n_passes
     train(choice.settings.replaced(out=str(tmp_path / "run")))
     (inputs, targets), (test_inputs, test_targets) = all_rows(data), all_rows(data, "test")
     peers = [Ridge(penalty).fit(inputs, targets).predict(test_inputs) for penalty in (0.1, 0.3, 1.0, 3.0)]

@@ -134,10 +134,10 @@ def test_the_state_of_every_solver_is_stored_by_tags(solver: str, learnable: dic
     data = training_columns(settings, learnable[task])
     with open_execution(threads=1) as execution:
         state = make_solver(settings, data).start(data, execution)
-    apart = EncodedTree(state, {"data": data})
-    assert tag_of(type(state)) in names_in(apart.tree) <= set(tagged_classes())
-    again = EncodedTree(DecodedTree(apart.tree, apart.arrays, {"data": data}).value, {"data": data})
-    assert json.dumps(again.tree) == json.dumps(apart.tree)
+    encoded = EncodedTree(state, {"data": data})
+    assert tag_of(type(state)) in names_in(encoded.tree) <= set(tagged_classes())
+    again = EncodedTree(DecodedTree(encoded.tree, encoded.arrays, {"data": data}).value, {"data": data})
+    assert json.dumps(again.tree) == json.dumps(encoded.tree)
 
 
 def test_a_class_is_read_after_it_moved_and_took_another_name(fresh_tags: None) -> None:

@@ -214,9 +214,9 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_linear_model_that_diverges_is_left_out(tmp_path: Path) -> None:
     rows = curved(400, "regression")
-    wild = rows.column("a").to_numpy().copy()
-    wild[::97] *= 1e18
-    source = write(tmp_path, rows.set_column(0, "a", pa.array(wild)))
+    diverging = rows.column("a").to_numpy().copy()
+    diverging[::97] *= 1e18
+    source = write(tmp_path, rows.set_column(0, "a", pa.array(diverging)))
     result = train(train_settings(source, tmp_path / "run"))
     assert np.isfinite(result["train"]["mse"])
     linear = result["baselines"]["linear"]
@@ -441,8 +441,8 @@ def test_words_that_pandas_reads_as_missing_are_stated_and_read_the_same_from_pa
 
 def test_the_inputs_of_a_table_are_standardised_for_a_given_solver(tmp_path: Path) -> None:
     rows = curved(400)
-    apart = pa.table({name: pc.multiply(rows.column(name), 10.0**k) for k, name in enumerate(("a", "b"))})
-    source = write(tmp_path, apart.append_column("y", rows.column("y")))
+    rescaled = pa.table({name: pc.multiply(rows.column(name), 10.0**k) for k, name in enumerate(("a", "b"))})
+    source = write(tmp_path, rescaled.append_column("y", rows.column("y")))
 
     def trained(**options: Any) -> RunResult:
         return okl.train(source, out=tmp_path / f"run{len(list(tmp_path.iterdir()))}", **options)
