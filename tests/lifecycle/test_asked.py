@@ -68,9 +68,9 @@ def test_later_settings_that_contradict_the_model_are_refused(root: Path) -> Non
         refused_by_both(settings(root, ingest=ingest), sentence)
     assert champion(root).number == 1
     shards(root, 2)
-    anew = retrain(settings(root, train=of_keys))
-    assert (anew["outcome"], anew["parent"]) == ("published", 1)
-    assert anew["how"].startswith("started anew on 2 shards, because constraints changed from ")
+    second = retrain(settings(root, train=of_keys))
+    assert (second["outcome"], second["parent"]) == ("published", 1)
+    assert second["how"].startswith("started anew on 2 shards, because constraints changed from ")
     shards(root, 3)
     result = retrain(settings(root, train=LIMITED | {"learn_sensitive": True}))
     assert (result["outcome"], result["how"][:24]) == ("published", "started anew on 3 shards")

@@ -120,8 +120,8 @@ def test_the_error_of_a_constant_is_that_of_the_constant_predictor(criterion: Cr
     targets = RANDOM.normal(2.5, 1.0, 500) if task == "regression" else np.where(RANDOM.random(500) < 0.2, 1.0, -1.0)
     constant = ConstantPredictor(schema)
     scores = constant.scores(np.zeros((500, 1)))
-    classes, apart = (targets > 0).astype(int), targets - 2.0
-    sums = np.array([[0.0, 0.0, 0.0], [apart.sum(), apart @ apart, 500.0]])
+    classes, deviations = (targets > 0).astype(int), targets - 2.0
+    sums = np.array([[0.0, 0.0, 0.0], [deviations.sum(), deviations @ deviations, 500.0]])
     if task == "binary":
         sums = np.diag(np.bincount(classes, minlength=2)).astype(float)
     found = constant_error(schema, PairedSums(500, 0.0, 0.0, 0.0, sums), criterion)
@@ -276,9 +276,12 @@ def aged(newest: PairedSums, before: PairedSums) -> dict[str, PairedSums]:
 
 def test_better_is_on_the_newest_rows_and_what_may_be_chance_takes_those_before() -> None:
     clear, slight = PairedSums(300, 60.0, 30.0, 50.0, NO_AGREEMENT), PairedSums(300, 60.0, 57.0, 41.0, NO_AGREEMENT)
-    worse, alike = PairedSums(900, 150.0, 220.0, 90.0, NO_AGREEMENT), PairedSums(900, 150.0, 152.0, 90.0, NO_AGREEMENT)
+    worse, similar = (
+        PairedSums(900, 150.0, 220.0, 90.0, NO_AGREEMENT),
+        PairedSums(900, 150.0, 152.0, 90.0, NO_AGREEMENT),
+    )
     assert apply_rule("binary", aged(clear, worse), PublishRule()).publish  # a change is followed
-    followed = apply_rule("binary", aged(slight, alike), PublishRule())
+    followed = apply_rule("binary", aged(slight, similar), PublishRule())
     assert followed.publish
     assert (
         "on the newest rows, by a difference within chance (p = 0.38, significant up to 0.05), and not"
@@ -296,9 +299,9 @@ def test_better_is_on_the_newest_rows_and_what_may_be_chance_takes_those_before(
         "by a difference within chance (p = 0.38, significant up to 0.05), and the earlier rows are older than"
         in drifted.reason
     )
-    assert not apply_rule("binary", aged(alike, worse), PublishRule(), past_counts=False).publish
-    assert not apply_rule("binary", aged(alike, clear), PublishRule()).publish  # better before only
-    assert not apply_rule("binary", aged(slight, alike), PublishRule("clearly better")).publish
+    assert not apply_rule("binary", aged(similar, worse), PublishRule(), past_counts=False).publish
+    assert not apply_rule("binary", aged(similar, clear), PublishRule()).publish  # better before only
+    assert not apply_rule("binary", aged(slight, similar), PublishRule("clearly better")).publish
     assert not apply_rule(
         "binary", {ALL: slight}, PublishRule()
     ).publish  # without previous rows, only significant differences

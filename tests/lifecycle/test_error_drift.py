@@ -207,8 +207,8 @@ def test_a_shard_without_one_of_the_classes_is_scored_and_learnt_by_a_batch_solv
 def test_a_signal_of_a_larger_change_excludes_an_earlier_smaller_one() -> None:
     slow = compare_in_order([round(1600 * rate) for rate in [0.11, 0.12, 0.11, 0.12, 0.16, 0.17, 0.89]], 1600)
     assert [one.together for one in slow if one.fired] == [1]
-    alike = compare_in_order([round(1600 * rate) for rate in [0.11, 0.12, 0.11, 0.12, 0.16, 0.17, 0.19]], 1600)
-    assert [one.together for one in alike if one.fired] == [3]
+    similar = compare_in_order([round(1600 * rate) for rate in [0.11, 0.12, 0.11, 0.12, 0.16, 0.17, 0.19]], 1600)
+    assert [one.together for one in similar if one.fired] == [3]
 
 
 def test_several_shards_together_fire_where_one_may_differ_by_chance() -> None:

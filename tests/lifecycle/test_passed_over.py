@@ -40,8 +40,8 @@ def test_files_that_are_too_new_are_reported_unless_they_were_ingested_before(ro
     assert summary_text(waiting).count("day-03.parquet") == 1
     assert "day-03.parquet" in markdown(report_page(waiting))
     (landing / "few.parquet").write_bytes((landing / "few.parquet").read_bytes()[:-9])  # is being written anew
-    young = retrain(settings(root, train=small, settle_seconds=3600))["shards"]["still_written"]
-    assert young == ["day-03.parquet", "few.parquet"]
+    too_new = retrain(settings(root, train=small, settle_seconds=3600))["shards"]["still_written"]
+    assert too_new == ["day-03.parquet", "few.parquet"]
 
 
 def test_duplicate_files_are_reported_once_with_the_original_name(root: Path) -> None:
@@ -83,16 +83,16 @@ def test_shards_that_cannot_be_learnt_cannot_be_released(root: Path) -> None:
         DataError, match=r"has no effect, because the rows cannot be trained on\. narrow\.parquet lacks 1"
     ):
         check_arrivals(releasing)
-    in_vain = f"--release {bad['sha256'][:16]} has no effect: "
+    no_effect = f"--release {bad['sha256'][:16]} has no effect: "
     result = retrain(releasing)
-    assert summary_text(result).splitlines()[1:] == [f"Warning: {in_vain}the rows cannot be trained on. {remedy}"]
-    assert f"{in_vain}the rows cannot be trained on. {remedy}" in markdown(report_page(result))
+    assert summary_text(result).splitlines()[1:] == [f"Warning: {no_effect}the rows cannot be trained on. {remedy}"]
+    assert f"{no_effect}the rows cannot be trained on. {remedy}" in markdown(report_page(result))
     land(landing, "narrow.parquet", content(2))
     assert [one["name"] for one in quarantined(model(root))] == ["narrow.parquet"]
-    mended = retrain(releasing)
+    corrected = retrain(releasing)
     assert quarantined(model(root)) == []
-    assert mended["outcome"] == "published", "a night does not fail for a release that was said before"
-    assert f"{in_vain}narrow.parquet was changed or removed" in summary_text(mended)
+    assert corrected["outcome"] == "published", "a night does not fail for a release that was said before"
+    assert f"{no_effect}narrow.parquet was changed or removed" in summary_text(corrected)
 
 
 def test_new_columns_are_reported_once_and_columns_left_out_at_first_never(root: Path) -> None:

@@ -35,10 +35,10 @@ def test_retraining_under_urls_is_that_in_folders(tmp_path: Path, server: Faulty
         server.reset(share=0.03, seed=days[0])
         pairs.append((retrain(remote(tmp_path)), retrain(settings(tmp_path))))
         server.reset()
-    for there, here in pairs:
+    for remote_result, local_result in pairs:
         for entry in ("outcome", "version", "reason", "judged_on", "progressive", "drift", "metrics", "decision"):
-            assert there[entry] == here[entry], entry
-        assert there["shards"]["rejected"] == here["shards"]["rejected"]
+            assert remote_result[entry] == local_result[entry], entry
+        assert remote_result["shards"]["rejected"] == local_result["shards"]["rejected"]
     assert pairs[1][0]["shards"]["rejected"][0]["kinds"] == ["contradiction"]
     assert pairs[1][0]["report"].startswith(f"s3://bucket/{tmp_path.name}/registry/m/versions/")
     assert b"Retraining of m" in RemotePath(pairs[1][0]["report"]).read_bytes()

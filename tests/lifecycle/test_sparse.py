@@ -155,8 +155,8 @@ def test_svmlight_text_is_retrained_and_faulty_text_is_quarantined(root: Path) -
     land_svmlight(root, 3, columns=12_000)  # larger indices are ignored
     for day, (line, _) in enumerate(FAULTS, 4):
         land_svmlight(root, day, more=line)
-    beyond = land_svmlight(root, 30)
-    beyond.write_text(_moved(beyond.read_text(), 7000))
+    wide_file = land_svmlight(root, 30)
+    wide_file.write_text(_moved(wide_file.read_text(), 7000))
     result = retrain(settings_for(root))
     assert [shard["name"] for shard in result["shards"]["accepted"]] == ["day-03.svm"]
     assert result["outcome"] in ("published", "kept")
