@@ -1,4 +1,4 @@
-"""The command `okl`, run in this process or in one of its own, and what it leaves behind."""
+"""The command `okl`, run in this process or in a new one, and the files and processes that remain after it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from okl.foundation.locations import Place
 from tests.distributed.processes import heed_interrupts
 from tests.flows.environment import child_environment
 
-typer.main.get_command = cache(typer.main.get_command)  # once a process, as in a command of its own
+typer.main.get_command = cache(typer.main.get_command)  # once per process, as in a command in its own process
 _started: list[subprocess.Popen[str]] = []
 
 
 class Outcome(NamedTuple):
-    """How a command ended: its exit code, and what it printed."""
+    """The exit code of a command, and what it printed."""
 
     code: int
     out: str
@@ -33,14 +33,14 @@ class Outcome(NamedTuple):
 
     @property
     def result(self) -> dict[str, Any]:
-        """The object that --json prints, which is the last line."""
+        """The object that --json prints as the last line."""
         assert self.code == 0, self.err
         result: dict[str, Any] = json.loads(self.out.splitlines()[-1])
         return result
 
     @property
     def sentence(self) -> str:
-        """The one line on standard error, which is no traceback."""
+        """The only line on standard error, which must not be a traceback."""
         assert self.out == ""
         (line,) = self.err.splitlines()
         assert "Traceback" not in line
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
 
 
 class Terminal:
-    """Types commands into a terminal without a screen."""
+    """A terminal without a screen, into which a test types commands."""
 
     def __init__(self, capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
         self.capture = capture
@@ -69,19 +69,19 @@ class Terminal:
         return Outcome(code, out, without_notice(err))
 
     def okl_json(self, *words: str | Place) -> dict[str, Any]:
-        """Run a command that must end well, and return its object."""
+        """Run a command that must succeed, and return its JSON object."""
         return self.okl(*words, "--json").result
 
 
 def start(home: Path, *words: str | Path) -> subprocess.Popen[str]:
-    """Start the command in a process of its own, in a process group of its own as a terminal does it."""
+    """Start the command in a new process and a new process group, as a terminal does."""
     return start_python(home, "-m", "flows.cli", *map(str, words))
 
 
 def start_python(home: Path, *words: str) -> subprocess.Popen[str]:
     """Start Python as `start` starts the command.
 
-    Whoever started the tests in the background has SIGINT ignored, which children inherit: no terminal does that.
+    If the tests run in the background, SIGINT is ignored, and children inherit that. A terminal never does that.
     """
     process = subprocess.Popen(
         [sys.executable, *words],
@@ -99,7 +99,7 @@ def start_python(home: Path, *words: str) -> subprocess.Popen[str]:
 
 
 def end_started() -> None:
-    """Kill the commands that a test which failed has left behind: some would learn for ever."""
+    """Kill the commands that a failed test has left running: some would train forever."""
     while _started:
         process = _started.pop()
         if process.poll() is None:
@@ -107,7 +107,7 @@ def end_started() -> None:
             process.wait()
         for pipe in (process.stdout, process.stderr):
             assert pipe is not None
-            pipe.close()  # one left open is a warning in another test
+            pipe.close()  # an open pipe would be a warning in another test
 
 
 def wait(process: subprocess.Popen[str]) -> Outcome:
@@ -117,25 +117,25 @@ def wait(process: subprocess.Popen[str]) -> Outcome:
 
 
 def without_notice(err: str) -> str:
-    """Return standard error without lines that depend on the machine: of compilation, and of progress if it is slow."""
+    """Return standard error without lines that depend on the machine: on compilation, and on progress if it is slow."""
     lines = err.splitlines(keepends=True)
     return "".join(line for line in lines if not re.match(r"Compiling functions|[a-z ]+(: \d+ s(,|$)| \.\.\.$)", line))
 
 
 def processes_of(home: Path) -> list[str]:
-    """Command lines of the processes, ours apart, that have this okl's home in their environment: servers, workers."""
-    found = []
+    """Return the command lines of the other processes with this OKL_HOME in their environment: servers, workers."""
+    command_lines = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and int(folder.name) != os.getpid():
             try:
                 if f"OKL_HOME={home}\0".encode() in (folder / "environ").read_bytes():
-                    found.append((folder / "cmdline").read_text().replace("\0", " "))
+                    command_lines.append((folder / "cmdline").read_text().replace("\0", " "))
             except OSError:
                 continue  # ended meanwhile, or another user's
-    return found
+    return command_lines
 
 
 def tree(folder: Path) -> list[str]:
-    """Everything in a folder, but for Prefect's database."""
+    """Return the paths of everything in a folder, except Prefect's database."""
     paths = (path.relative_to(folder).as_posix() for path in folder.rglob("*"))
     return sorted(path for path in paths if "prefect/" not in f"{path}/")

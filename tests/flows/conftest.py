@@ -1,4 +1,4 @@
-"""One real Prefect server for all tests of the flows, in a home folder of its own; no test touches the user's."""
+"""One real Prefect server for all tests of the flows, in its own home folder; no test touches the user's home."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.flows.counted import CountingRun, CountSettings
 from tests.flows.environment import child_environment
 from tests.rows import curved, train
 
-# Before Prefect is imported, which happens when the test modules are: it reads its home and its consent then.
+# Set before the test modules import Prefect, because Prefect reads these variables during its import.
 os.environ.pop("PREFECT_API_URL", None)
 os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="okl-tests-prefect-")
 os.environ["DO_NOT_TRACK"] = "1"
@@ -50,17 +50,17 @@ print(perform_run(run, 'tests.flows.counting:counting', NullObserver(), record=T
 
 @pytest.fixture(scope="session")
 def first_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh home after two runs that began at once, one in this process; what they said is in said.json beside it.
+    """A new home after two runs started at once, one in this process; their output is in said.json next to the home.
 
-    Their servers make the database of Prefect, which takes longer than all else of a server's start. The first process
-    of xdist that needs it makes it for all.
+    Their servers create the database of Prefect, which is the slowest part of starting a server. The first process of
+    xdist that needs it creates it for all.
     """
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    home, said = shared / "first" / "okl", shared / "first" / "said.json"
+    home, output_file = shared / "first" / "okl", shared / "first" / "said.json"
     with (shared / "first.lock").open("w") as lock, pytest.MonkeyPatch.context() as patch:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not said.exists():
+        if not output_file.exists():
             home.mkdir(parents=True)
             patch.delenv("PREFECT_API_URL", raising=False)
             patch.setenv("OKL_HOME", str(home))
@@ -68,10 +68,10 @@ def first_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
             environment = child_environment(HOME=str(home.parent / "user"))
             environment.pop("PREFECT_HOME")
             pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-            with subprocess.Popen([sys.executable, "-c", SECOND_RUN], env=environment, **pipes) as there:
-                here = CountingRun(CountSettings(upto=50, seconds=1.5))
-                counted = perform_run(here, "tests.flows.counting:counting", NullObserver(), record=True)
-                said.write_text(json.dumps([counted, *there.communicate(timeout=200)]))
+            with subprocess.Popen([sys.executable, "-c", SECOND_RUN], env=environment, **pipes) as other_process:
+                run = CountingRun(CountSettings(upto=50, seconds=1.5))
+                result = perform_run(run, "tests.flows.counting:counting", NullObserver(), record=True)
+                output_file.write_text(json.dumps([result, *other_process.communicate(timeout=200)]))
     return home
 
 
@@ -89,7 +89,7 @@ def database(first_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def give_database(home: Path, database: Path) -> Path:
-    """Put a copy of a migrated database into okl's home folder, so that its server starts soon; return the folder."""
+    """Put a copy of a migrated database into okl's home folder, so that its server starts fast; return the folder."""
     prefect_home(home).mkdir(0o700, parents=True)
     shutil.copyfile(database, prefect_home(home) / "prefect.db")
     (prefect_home(home) / "prefect.db").chmod(0o600)
@@ -98,15 +98,15 @@ def give_database(home: Path, database: Path) -> Path:
 
 @pytest.fixture(scope="package")
 def server(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporaryServer]:
-    """A server for all tests of the flows, with schedules; it takes processor time when idle, too."""
+    """A server for all tests of the flows, with schedules; it uses processor time even when idle."""
     home = give_database(tmp_path_factory.mktemp("server"), database)
     with TemporaryServer(home, deployments=True) as running:
-        with pytest.raises(ConnectionRefusedError):  # to start it is not to wait for it
+        with pytest.raises(ConnectionRefusedError):  # start() does not wait until the server is ready
             HTTPConnection(LOOPBACK, running.port).connect()
         running.wait_ready()
         yield running
     assert running.process is not None
-    assert running.process.returncode == -signal.SIGTERM, "it was asked to stop and did; it need not be killed"
+    assert running.process.returncode == -signal.SIGTERM, "the server stops at SIGTERM, without SIGKILL"
 
 
 @pytest.fixture
@@ -119,15 +119,15 @@ def configured(
     monkeypatch.setenv("PREFECT_API_URL", server.url)
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", server.login)
     monkeypatch.setenv("OKL_HOME", str(tmp_path_factory.mktemp("home")))
-    # this process has imported Prefect long ago, so that the variable alone would come too late
-    # and heartbeats, which only matter to a long run, would keep each run for up to a second
+    # this process has imported Prefect already, so the variable alone would have no effect
+    # and heartbeats, which matter to long runs only, would delay the end of each run by up to a second
     with temporary_settings(connection(server.url, server.login) | {"flows.heartbeat_frequency": None}):
         yield server
 
 
 @pytest.fixture
 def unrecorded(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """okl's home outside of `tmp_path`, without a server: what commands do is not recorded."""
+    """okl's home outside of `tmp_path`, without a server, so that commands are not recorded."""
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("OKL_HOME", str(home))
@@ -135,10 +135,10 @@ def unrecorded(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPat
 
 
 @pytest.fixture(autouse=True)
-def _patience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Wait long for the server, which is busy when the machine is; forget a recorder that waited in vain.
+def _long_timeouts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Wait long for the server, which is slow on a busy machine; forget a recorder that has timed out.
 
-    It would end this process with the next command.
+    Such a recorder would end this process with the next command.
     """
     monkeypatch.setattr(recording, "RECORD_SECONDS", 240.0)
     yield
@@ -146,7 +146,7 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def query(home: Path, sql: str) -> list[tuple[Any, ...]]:
-    """Ask the database in okl's home folder `home` itself, past every interface."""
+    """Query the database in okl's home folder `home` directly, without Prefect's API."""
     connection = sqlite3.connect(f"file:{prefect_home(home) / 'prefect.db'}?mode=ro", uri=True)
     try:
         return connection.execute(sql).fetchall()
@@ -161,7 +161,7 @@ def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """okl's home, a folder that is not there yet; no server is configured."""
+    """okl's home, a folder that does not exist yet; no server is configured."""
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
@@ -169,7 +169,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run on text labels, with its data set in run/data and the rows in rows.parquet; to read only."""
+    """The folder of a run on text labels, with its data set in run/data and its rows in rows.parquet; read-only."""
     folder = tmp_path_factory.mktemp("trained")
     rows = curved(400)
     words = np.array(["no", "yes"])[rows.column("y").to_numpy()]

@@ -1,4 +1,4 @@
-"""A small, real run: what the flows do for every run is tested on it."""
+"""A small, real run, on which the tests check what the flows do for every run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CountSettings(BaseModel):
 
 
 class CountingRun(Run[CountSettings]):
-    """Count, and keep a table and a report."""
+    """A run that counts, with a table and a report."""
 
     STAGES = STAGES
     name = "counting"

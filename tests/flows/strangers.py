@@ -1,4 +1,4 @@
-"""Files and ports of a stack that another user of the machine can open, and another program on a port."""
+"""What another user of the machine can open of a stack (files, ports), and another program on a port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of retrainings: each champion is announced once, drift when it is found, missing data after so many runs."""
+"""Events of retrainings: each new champion once, drift when detected, missing data after several runs."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from tests.distributed.processes import soon
 from tests.flows.conftest import query
 
 
-def result(version: int | None = None, parent: int | None = None, came: int = 0, **more: Any) -> dict[str, Any]:
-    shards = {"accepted": [{"name": "day"}] * came, "rejected": [], "standing": [], "still_written": []}
+def result(version: int | None = None, parent: int | None = None, n_accepted: int = 0, **more: Any) -> dict[str, Any]:
+    shards = {"accepted": [{"name": "day"}] * n_accepted, "rejected": [], "standing": [], "still_written": []}
     outcome = "published" if version else "nothing new"
-    told = {"model": "told", "registry": "/registry", "outcome": outcome, "reason": "why", "shards": shards}
-    return told | {"version": version, "parent": parent, "drift": {"found": False, "why": ""}} | more
+    base = {"model": "told", "registry": "/registry", "outcome": outcome, "reason": "why", "shards": shards}
+    return base | {"version": version, "parent": parent, "drift": {"found": False, "why": ""}} | more
 
 
 @flow(persist_result=False)
-def tell(results: list[dict[str, Any]]) -> None:
+def announce_all(results: list[dict[str, Any]]) -> None:
     settings = RetrainSettings(name="told", source="/inbox", train=TrainSettings(data="/inbox"))
     for one in results:
         announce(settings, one, 2)
 
 
-def test_what_others_act_on_is_told_once(configured: TemporaryServer) -> None:
+def test_events_are_sent_once(configured: TemporaryServer) -> None:
     file = {"name": "day 1", "sha256": "1" * 64, "status": "quarantined", "reason": "No row can be read."}
     twin = {"name": "day 3", "sha256": "3" * 64, "status": "duplicate"}
-    in_vain = {"accepted": [], "rejected": [file, twin], "standing": [], "still_written": []}
-    stands = in_vain | {"rejected": [], "standing": [file]}
-    bad = stands | {"rejected": [file | {"name": "day 2", "sha256": "2" * 64}]}
+    rejected = {"accepted": [], "rejected": [file, twin], "standing": [], "still_written": []}
+    standing = rejected | {"rejected": [], "standing": [file]}
+    bad = standing | {"rejected": [file | {"name": "day 2", "sha256": "2" * 64}]}
     drift = {"found": True, "why": "the error rose", "shards": [{"rate": float("nan")}]}
     choice = {"cause": "day shows drift", "solver": "ridge", "why": ["Best of 8."], "outcome": "published"}
-    tell(
+    announce_all(
         [
-            result(1, None, came=2),
-            result(None, 1),  # nothing came
-            result(None, 1, shards=in_vain),  # twice in a row: what is released in vain is held each night
-            result(2, 1, shards=stands | {"accepted": [{"name": "day"}]}, drift=drift, choice=choice),
-            result(None, 2, shards=stands),
-            # somebody promoted 3 by hand, or a run was killed before it could tell; its file is quarantined
+            result(1, None, n_accepted=2),
+            result(None, 1),  # no new data
+            result(None, 1, shards=rejected),  # twice: a released file that fails again is rejected each night
+            result(2, 1, shards=standing | {"accepted": [{"name": "day"}]}, drift=drift, choice=choice),
+            result(None, 2, shards=standing),
+            # version 3 was promoted by hand, or its run was killed before the announcement; its file is quarantined
             result(None, 3, shards=bad),
             result(None, 3),  # three in a row
-            result(None, 3, registry="/another"),  # in which nothing was announced
+            result(None, 3, registry="/another"),  # a registry without earlier announcements
         ]
     )
     wait_for_records(Started(), 20.0)  # sends the events
@@ -61,10 +61,10 @@ def test_what_others_act_on_is_told_once(configured: TemporaryServer) -> None:
             for (row,) in query(configured.home, f"select payload from events where {where} order by occurred")
         ]
 
-    assert soon(lambda: len(events("okl.model.promoted")) == 4), "events are stored by and by"
+    assert soon(lambda: len(events("okl.model.promoted")) == 4), "events are stored with a delay"
     promoted = [(one["version"], one["parent"], one["registry"]) for one in events("okl.model.promoted")]
     assert promoted == [(1, None, "/registry"), (2, 1, "/registry"), (3, None, "/registry"), (3, None, "/another")]
-    assert soon(lambda: len(events("okl.model.current")) == 8), "each run with a champion, whatever came of it"
+    assert soon(lambda: len(events("okl.model.current")) == 8), "each run with a champion, whatever its outcome"
     assert [one["version"] for one in events("okl.model.current")] == [1, 1, 1, 2, 2, 3, 3, 3]
     again = "Solver and settings were chosen again, because day shows drift: ridge. Best of 8."
     assert events("okl.model.drifted") == [drift | {"shards": [{"rate": "nan"}], "choice": again}]

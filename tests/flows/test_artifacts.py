@@ -1,4 +1,4 @@
-"""Artifacts: keys that Prefect takes, values that JSON can hold."""
+"""Artifacts: keys that Prefect accepts, values that JSON can store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_keys_are_lower_case_words_joined_by_single_dashes(words: tuple[str, ...
     assert key.strip("-") == key
 
 
-def test_cleaned_values_are_valid_json_and_finite_ones_stay() -> None:
+def test_cleaned_values_are_valid_json_and_finite_values_are_unchanged() -> None:
     value = {"rows": [1, 2.5, -math.inf], "deep": {"nan": math.nan, 3: (True, None, "text")}}
     assert json.loads(json.dumps(clean(value), allow_nan=False)) == {
         "rows": [1, 2.5, "-inf"],
@@ -32,13 +32,13 @@ def test_cleaned_values_are_valid_json_and_finite_ones_stay() -> None:
     }
 
 
-def test_metrics_read_like_prose() -> None:
+def test_metrics_are_described_in_plain_text() -> None:
     assert (
         describe_metrics({"mistake_rate": 0.123456, "squared_loss": 2e-9}) == "mistake rate 0.1235, squared loss 2e-09"
     )
 
 
-def test_without_a_terminal_a_short_run_leaves_no_line_and_a_long_one_some(capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_only_a_long_run_prints_lines(capfd: pytest.CaptureFixture[str]) -> None:
     short, long = terminal_observer(), LineObserver(0.0)
     for observer in (short, long):
         assert isinstance(observer, LineObserver)
@@ -51,7 +51,7 @@ def test_without_a_terminal_a_short_run_leaves_no_line_and_a_long_one_some(capfd
     assert re.fullmatch(r"training \.\.\.\ntraining: 0 s, 50% done, mistake rate 0\.5\ntraining: 0 s\n", err)
 
 
-def test_the_first_line_comes_soon_and_a_stage_without_progress_is_named(
+def test_the_first_line_is_printed_early_and_a_stage_without_progress_is_named(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter([0.0, 0.0, 9.0, 10.0, 39.0, 45.0, 50.0, 55.0])
@@ -66,7 +66,7 @@ def test_the_first_line_comes_soon_and_a_stage_without_progress_is_named(
     assert capfd.readouterr().err == "choosing the model: 10 s\ntraining the baselines ...\nsaving ...\n"
 
 
-def test_a_stage_that_reports_nothing_for_long_still_has_lines(
+def test_a_long_stage_without_progress_still_prints_lines(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "CHECK_SECONDS", 0.01)
@@ -84,7 +84,9 @@ def test_a_stage_that_reports_nothing_for_long_still_has_lines(
 
 
 @pytest.mark.parametrize("stage", ["plan", "choose"])
-def test_no_time_left_is_named_where_steps_take_ever_longer(stage: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_remaining_time_is_shown_if_steps_take_longer_and_longer(
+    stage: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     observer = LineObserver(0.0)
     observer.stage(stage)
     observer.advance(1, 100, {})
@@ -95,10 +97,10 @@ def test_no_time_left_is_named_where_steps_take_ever_longer(stage: str, capfd: p
     assert "left" not in err
 
 
-def test_time_left_leaves_out_what_came_before_the_first_report(
+def test_remaining_time_ignores_the_time_before_the_first_report(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pass over a file before its rows are counted once made 'about 4575 s left' of 30 s."""
+    """A pass over the file before its rows are counted must not make 'about 4575 s left' of 30 s."""
     observer, clock = LineObserver(10.0), iter([0.0, 29.0, 31.0])
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     observer.stage("ingest")
@@ -109,7 +111,9 @@ def test_time_left_leaves_out_what_came_before_the_first_report(
     assert capfd.readouterr().err == "reading rows: 31 s, 50% done, about 2 s left\n"
 
 
-def test_the_bar_belongs_to_standard_error_and_ends_twice(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_progress_bar_is_on_standard_error_and_finish_may_be_called_twice(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     observer = TerminalObserver()
     observer.stage("learn")
     observer.advance(5, 10, {"mistake_rate": 0.25})

@@ -1,4 +1,4 @@
-"""The command `okl` as its help and its README promise it: options, JSON, files."""
+"""The command `okl` as documented in its help and README: options, JSON, files."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def test_help_names_every_option_and_fits_a_wide_terminal(terminal: Terminal, mo
         for command, *words in (("train", "--solver", "fogd"), ("ingest",), ("predict",), ("evaluate",), ("deploy",))
     }
     assert {outcome.code for outcome in shown.values()} == {0}
-    asked = """--solver --kernel --bandwidth --frequencies --step-size --passes --rounds --order --seed --mode --workers
+    flags = """--solver --kernel --bandwidth --frequencies --step-size --passes --rounds --order --seed --mode --workers
         --scheduler --out --name --config --set --class-weights --precision --target --task --split-column --holdout
         --key --scale --scale-target --rows-per-shard --missing --json"""
-    assert [option for option in asked.split() if f"{option} " not in shown["train"].out] == []
-    folded = " ".join(shown["train"].out.split())
+    assert [option for option in flags.split() if f"{option} " not in shown["train"].out] == []
+    help_text = " ".join(shown["train"].out.split())
     for text in ("shuffle|stored", "FILE.toml", "LABEL=WEIGHT", "[default: 400]", "[default: 0]"):
-        assert text in folded
+        assert text in help_text
     assert "--overwrite" in shown["ingest"].out
     assert "--cron" in shown["deploy"].out
     assert max(len(line) for outcome in shown.values() for line in outcome.out.splitlines()) <= 100
@@ -52,7 +52,7 @@ def test_version_and_usage(terminal: Terminal) -> None:
     assert terminal.okl("trian").code == 2
 
 
-def test_train_prints_what_it_promises(unrecorded: Path, tmp_path: Path, terminal: Terminal) -> None:
+def test_train_prints_every_documented_key(unrecorded: Path, tmp_path: Path, terminal: Terminal) -> None:
     write(tmp_path, curved(2000))
     words = ["--frequencies", "60", "--out", str(tmp_path / "run"), "--name", "curved", "--passes", "3"]
     result = terminal.okl_json("train", tmp_path / "rows.parquet", *words)
@@ -65,14 +65,14 @@ def test_train_prints_what_it_promises(unrecorded: Path, tmp_path: Path, termina
     assert result["baselines"].keys() == {"majority", "linear"}
     for entry in (result, *result["baselines"].values()):
         assert entry.keys() >= PARTS
-        if entry is not result["baselines"]["linear"]:  # which is fitted at once
+        if entry is not result["baselines"]["linear"]:  # this model is fitted in one step
             assert entry["progressive"].keys() == {"mistake_rate"}
         assert {"accuracy", "balanced_accuracy", "roc_auc", "average_precision"} <= entry["test"].keys()
     errors = [entry["test"]["mistake_rate"] for entry in (result, *result["baselines"].values())]
-    assert errors[0] < 0.6 * min(errors[1:]), "a curved border is what the kernel is for"
+    assert errors[0] < 0.6 * min(errors[1:]), "the kernel fits a curved boundary"
     figures = [entry[part] or {} for entry in result["baselines"].values() for part in PARTS]
     kinds = {type(value) for part in figures for name, value in part.items() if name != "excess"}
-    assert kinds <= {float, int}, "matrices are the model's only"
+    assert kinds <= {float, int}, "only the model has matrices"
     assert len(result["test"]["confusion"]) == 2
 
     assert set(tree(tmp_path)) == {
@@ -128,8 +128,8 @@ SECRETS = {
 }
 
 
-def assert_no_secret_is_kept(*folders: Path) -> None:
-    """In no file: run folder, model, report, Prefect's database with its artifacts, parameters and logs."""
+def assert_no_secret_is_stored(*folders: Path) -> None:
+    """Assert that no file has a secret: run folder, model, report, Prefect's database (artifacts, parameters, logs)."""
     files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     assert {".db", ".html", ".json", ".parquet", ".safetensors"} <= {path.suffix for path in files}
     for path in files:
@@ -142,11 +142,11 @@ def test_workers_rounds_weights_and_precision(
 ) -> None:
     for name, secret in SECRETS.items():
         terminal.patch.setenv(name, secret)
-    terminal.patch.delenv("PREFECT_API_URL")  # what runs here is not recorded
+    terminal.patch.delenv("PREFECT_API_URL")  # commands are not recorded here
     rows = curved(1200, "multiclass", id=np.arange(1200))
     write(tmp_path, rows)
     assert set(rows.column("y").to_pylist()) == {5, 6, 7}
-    ingest: list[str | Path] = [
+    ingest_words: list[str | Path] = [
         "ingest",
         tmp_path / "rows.parquet",
         tmp_path / "set",
@@ -155,27 +155,27 @@ def test_workers_rounds_weights_and_precision(
         "--key",
         "id",
     ]
-    assert terminal.okl_json(*ingest)["changed"]
-    learn: list[str | Path] = ["train", tmp_path / "set", "--mode", "mix", "--rounds", "5", "--frequencies", "20"]
-    learn += ["--class-weights", "balanced", "--precision", "float64"]
-    here = terminal.okl_json(*learn, "--out", tmp_path / "here")
-    predict: list[str | Path] = ["predict", here["model"], tmp_path / "rows.parquet", "--out"]
-    assert terminal.okl_json(*predict, tmp_path / "scores")["rows"] == 1200
+    assert terminal.okl_json(*ingest_words)["changed"]
+    train_words: list[str | Path] = ["train", tmp_path / "set", "--mode", "mix", "--rounds", "5", "--frequencies", "20"]
+    train_words += ["--class-weights", "balanced", "--precision", "float64"]
+    local = terminal.okl_json(*train_words, "--out", tmp_path / "here")
+    predict_words: list[str | Path] = ["predict", local["model"], tmp_path / "rows.parquet", "--out"]
+    assert terminal.okl_json(*predict_words, tmp_path / "scores")["rows"] == 1200
     terminal.patch.setenv("PREFECT_API_URL", configured.url)
     tls = tmp_path_factory.mktemp("tls")
     write_self_signed(tls)
     with DaskExecution(2, n_threads=1, tls=str(tls)) as cluster:
         workers: list[str | Path] = ["--scheduler", cluster.address, "--tls", tls]
-        assert not terminal.okl_json(*ingest, *workers)["changed"]
-        there = terminal.okl_json(*learn, "--out", tmp_path / "there", *workers)
-        terminal.okl_json(*predict, tmp_path / "scored", *workers)
-        assert terminal.okl_json("evaluate", here["model"], tmp_path / "set", *workers)["metrics"] == here["test"]
-    assert (here["mode"], here["rounds"], here["workers"], there["workers"]) == ("mix", 5, 0, 2)
-    assert there["bytes_sent"] > 0
-    assert here["weights_sha256"] == there["weights_sha256"]
-    assert load_model(here["model"]).precision == "float64"
-    assert here["timeline"]["workers"] >= 1  # threads
-    assert there["timeline"]["workers"] == 2
+        assert not terminal.okl_json(*ingest_words, *workers)["changed"]
+        distributed = terminal.okl_json(*train_words, "--out", tmp_path / "there", *workers)
+        terminal.okl_json(*predict_words, tmp_path / "scored", *workers)
+        assert terminal.okl_json("evaluate", local["model"], tmp_path / "set", *workers)["metrics"] == local["test"]
+    assert (local["mode"], local["rounds"], local["workers"], distributed["workers"]) == ("mix", 5, 0, 2)
+    assert distributed["bytes_sent"] > 0
+    assert local["weights_sha256"] == distributed["weights_sha256"]
+    assert load_model(local["model"]).precision == "float64"
+    assert local["timeline"]["workers"] >= 1  # threads
+    assert distributed["timeline"]["workers"] == 2
     assert "Activity of this process and of each worker over time" in (tmp_path / "there" / "report.html").read_text()
     lanes = set(pq.read_table(tmp_path / "there" / "timeline.parquet")["lane"].to_pylist())
     assert "driver" in lanes
@@ -191,7 +191,7 @@ def test_workers_rounds_weights_and_precision(
     assert scores.column("id").to_pylist() == rows.column("id").to_pylist()
     assert set(scores.column("prediction").to_pylist()) == {5, 6, 7}
     assert processes_of(configured.home) == []
-    assert_no_secret_is_kept(tmp_path, configured.home)
+    assert_no_secret_is_stored(tmp_path, configured.home)
     url = f"s3://me:{SECRETS['AWS_SECRET_ACCESS_KEY']}@bucket/rows.parquet"
     refused = terminal.okl("train", url, "--workers", "2")
     assert refused.code == 2
@@ -213,21 +213,19 @@ def test_describe_and_evaluate_print_text_and_json(unrecorded: Path, tmp_path: P
     assert again["learnt_rows"] == 0
     assert "Warning" not in evaluated.out
     for words in ([tmp_path / "rows.parquet"], [tmp_path / "run" / "data", "--split", "all"]):
-        flattered = terminal.okl("evaluate", tmp_path / "run" / "model", *words)
-        assert f"Warning: the model was trained on {result['rows']} of these rows" in flattered.out
-        assert f"On its test rows: okl evaluate {tmp_path / 'run' / 'model'}\n" in flattered.out
-        assert flattered.out.startswith("600 rows\n")
-    own = terminal.okl_json("evaluate", tmp_path / "run", "--recall", "0.6")
-    assert (own["source"], own["rows"]) == (str(tmp_path / "run" / "data"), again["rows"])
+        on_training_rows = terminal.okl("evaluate", tmp_path / "run" / "model", *words)
+        assert f"Warning: the model was trained on {result['rows']} of these rows" in on_training_rows.out
+        assert f"On its test rows: okl evaluate {tmp_path / 'run' / 'model'}\n" in on_training_rows.out
+        assert on_training_rows.out.startswith("600 rows\n")
+    of_run = terminal.okl_json("evaluate", tmp_path / "run", "--recall", "0.6")
+    assert (of_run["source"], of_run["rows"]) == (str(tmp_path / "run" / "data"), again["rows"])
     shutil.copytree(tmp_path / "run" / "model", tmp_path / "alone")
     alone = terminal.okl("evaluate", tmp_path / "alone")
     assert (alone.code, "has no data set of its run. Give labelled rows" in alone.sentence) == (2, True)
     assert "Give other rows." in terminal.okl("evaluate", tmp_path / "alone", tmp_path / "rows.parquet").out
 
 
-def test_a_step_that_diverges_ends_with_exit_code_one(
-    configured: TemporaryServer, tmp_path: Path, terminal: Terminal
-) -> None:
+def test_divergence_ends_with_exit_code_one(configured: TemporaryServer, tmp_path: Path, terminal: Terminal) -> None:
     source = write(tmp_path, curved(4000, "regression"))
     terminal.patch.chdir(tmp_path)
     outcome = terminal.okl("train", source, "--step-size", "50", "--set", "epsilon=0")
@@ -244,8 +242,8 @@ def test_deploy_refuses_what_a_run_would_refuse(tmp_path: Path, terminal: Termin
     source = write(tmp_path, curved(50))
     absent = terminal.okl("deploy", tmp_path / "absent.parquet")
     assert (absent.code, "does not exist" in absent.sentence) == (2, True)
-    adrift = terminal.okl("deploy", "--passes", "2")
-    assert (adrift.code, "add the argument DATASET" in adrift.sentence) == (2, True)
+    without_data = terminal.okl("deploy", "--passes", "2")
+    assert (without_data.code, "add the argument DATASET" in without_data.sentence) == (2, True)
     refused = terminal.okl("deploy", source, "--solver", "bogd++", "--budget", "30", "--rank", "3")
     assert (refused.code, "has no rank" in refused.sentence) == (2, True)
 

@@ -1,4 +1,4 @@
-"""Bad input at the command: one clear sentence on standard error, exit code 2, and nothing is left behind."""
+"""Bad input at the command line: one clear sentence on standard error, exit code 2, and no files left."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FLAGS = {"keys": "--key", "split_column": "--split-column"}
 
 
 def bad_source(name: str, folder: Path) -> tuple[Path, list[str], str]:
-    """Make a bad source; returns it, the options to use and what the message must hold."""
+    """Make a bad source; return its path, the options to use and the expected message."""
     prepare, values, message = CASES[name]
     words = []
     for option, value in values.items():
@@ -54,7 +54,7 @@ def bad_source(name: str, folder: Path) -> tuple[Path, list[str], str]:
 
 
 def assert_refused(name: str, folder: Path, terminal: Terminal, *commands: tuple[str | Path, ...]) -> None:
-    """Assert that commands, each with what follows its source, refuse a bad one in a sentence and leave nothing."""
+    """Assert that each command refuses a bad source in one sentence and leaves no files; `more` follows the source."""
     source, words, message = bad_source(name, folder)
     before = tree(folder)
     for command, *more in commands:
@@ -66,7 +66,7 @@ def assert_refused(name: str, folder: Path, terminal: Terminal, *commands: tuple
 
 
 @pytest.mark.parametrize("name", EARLY)
-def test_what_can_be_seen_early_is_refused_before_a_server_is_started(
+def test_bad_input_is_refused_before_a_server_is_started(
     name: str, home: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     assert_refused(name, tmp_path, terminal, ("train",), ("ingest", tmp_path / "new" / "set"))
@@ -74,7 +74,7 @@ def test_what_can_be_seen_early_is_refused_before_a_server_is_started(
 
 
 @pytest.mark.parametrize("name", NEEDS_ROWS)
-def test_what_only_reading_tells_is_one_sentence_too(
+def test_errors_found_while_reading_rows_are_one_sentence(
     name: str, unrecorded: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     assert_refused(name, tmp_path, terminal, ("train", "--out", tmp_path / "new" / "run"))
@@ -85,7 +85,7 @@ def rows_of(trained: Path) -> pa.Table:
     return pq.read_table(trained / "rows.parquet")
 
 
-def to_predict(content: pa.Table, folder: Path) -> Path:
+def write_new_rows(content: pa.Table, folder: Path) -> Path:
     return parquet(folder, content, "new.parquet")
 
 
@@ -111,7 +111,7 @@ def test_rows_that_do_not_fit_the_model_are_refused_before_a_server_is_started(
     name: str, trained: Path, home: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     change, message = BAD_ROWS[name]
-    source = to_predict(change(rows_of(trained)), tmp_path)
+    source = write_new_rows(change(rows_of(trained)), tmp_path)
     before = tree(tmp_path)
     model = trained / "run" / "model"
     outcome = terminal.okl("predict", model, source, "--out", tmp_path / "new" / "scores")
@@ -122,10 +122,10 @@ def test_rows_that_do_not_fit_the_model_are_refused_before_a_server_is_started(
     assert not home.exists()
 
 
-def test_rows_without_a_label_cannot_be_measured_but_predicted(
+def test_rows_without_a_label_can_be_predicted_but_not_evaluated(
     trained: Path, home: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
-    source = to_predict(rows_of(trained).drop_columns(["y"]), tmp_path)
+    source = write_new_rows(rows_of(trained).drop_columns(["y"]), tmp_path)
     sentence = terminal.okl("evaluate", trained / "run" / "model", source).sentence
     assert re.search(r"new\.parquet has no target column 'y', .* The other 3 columns exist: okl predict", sentence)
     assert not home.exists()
@@ -136,7 +136,7 @@ def test_a_bad_value_among_the_rows_to_score_is_named(
 ) -> None:
     values = rows_of(trained).column("b").to_numpy().copy()
     values[300:] = np.inf
-    source = to_predict(replaced(rows_of(trained), "b", values), tmp_path)
+    source = write_new_rows(replaced(rows_of(trained), "b", values), tmp_path)
     before = tree(tmp_path)
     outcome = terminal.okl("predict", trained / "run" / "model", source, "--out", tmp_path / "new" / "scores")
     assert outcome.code == 2
@@ -147,7 +147,7 @@ def test_a_bad_value_among_the_rows_to_score_is_named(
 def test_a_label_never_seen_in_training_is_named(trained: Path, home: Path, tmp_path: Path, terminal: Terminal) -> None:
     labels = rows_of(trained).column("y").to_pylist()
     strange = replaced(rows_of(trained), "y", [*labels[:250], "maybe", *labels[251:]])
-    source = to_predict(strange, tmp_path)
+    source = write_new_rows(strange, tmp_path)
     outcome = terminal.okl("evaluate", trained / "run" / "model", source)
     assert outcome.code == 2
     assert re.search(r"new\.parquet: target 'y' is 'maybe' in row 250 .*which is not a label of training: 'no', 'yes'",
@@ -168,7 +168,7 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-10])
 
 
-def from_the_future(path: Path) -> None:
+def set_later_format_version(path: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 99}))
 
 
@@ -183,12 +183,12 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "no model": ("model/model.json", Path.unlink, r"model\.json cannot be read .*Give the folder of a trained model"),
     "a later model": (
         "model/model.json",
-        from_the_future,
+        set_later_format_version,
         r"format 99 was written by a later okl version; .*Upgrade okl",
     ),
     "a later data set": (
         "data/manifest.json",
-        from_the_future,
+        set_later_format_version,
         r"format 99, but this version of okl reads.*Upgrade okl",
     ),
     "a shorter shard": (
@@ -223,7 +223,7 @@ def test_arguments_of_another_command_are_refused_with_the_correct_command(
     trained: Path, home: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     run, rows = trained / "run", trained / "run" / "data"
-    told: dict[str, list[str | Path]] = {
+    cases: dict[str, list[str | Path]] = {
         "scores are written to one file (.csv, .parquet) or to a folder. Change --out.": [
             *("predict", run, rows, "--out", tmp_path / "scores.tsv"),
         ],
@@ -245,14 +245,14 @@ def test_arguments_of_another_command_are_refused_with_the_correct_command(
         "listed by okl train --help, such as c-svm, l2-svm, nu-svm": ["train", rows, "--solver", "svm"],
         "listed by okl train --help, such as fogd, ridge, auto": ["train", rows, "--solver", "gradient-boosting"],
     }
-    for sentence, words in told.items():
+    for sentence, words in cases.items():
         outcome = terminal.okl(*words)
         assert outcome.code == 2
         assert sentence in outcome.sentence
     assert not home.exists()
 
 
-def test_nobody_at_a_schedulers_address_is_an_error_of_the_world(
+def test_an_address_without_a_scheduler_is_an_execution_error(
     trained: Path, home: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     model, data = trained / "run" / "model", trained / "run" / "data"
@@ -265,7 +265,7 @@ def test_nobody_at_a_schedulers_address_is_an_error_of_the_world(
     assert not home.exists()
 
 
-def test_a_home_that_cannot_be_made_is_named(
+def test_a_home_that_cannot_be_created_is_named(
     trained: Path, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()

@@ -1,4 +1,4 @@
-"""Options at the command that do not fit: one clear sentence, exit code 2, before a server is started."""
+"""Wrong options at the command line: one clear sentence, exit code 2, before a server is started."""
 
 from __future__ import annotations
 
@@ -130,12 +130,12 @@ def test_wrong_options_are_refused_before_a_server_is_started(
 
 
 @pytest.mark.parametrize("words", [["--target", "label"], ["--task", "binary"], ["--set", "ingest.holdout=0.2"]])
-def test_a_plan_refuses_options_of_ingest_beside_a_data_set_as_training_does(
+def test_plan_and_train_refuse_ingest_options_for_a_data_set_alike(
     words: list[str], trained: Path, home: Path, terminal: Terminal
 ) -> None:
-    planned, begun = (terminal.okl(command, trained / "run" / "data", *words) for command in ("plan", "train"))
-    assert (planned.code, planned.sentence) == (2, begun.sentence)
-    assert "is already a data set. Remove the options of ingest" in planned.sentence
+    of_plan, of_train = (terminal.okl(command, trained / "run" / "data", *words) for command in ("plan", "train"))
+    assert (of_plan.code, of_plan.sentence) == (2, of_train.sentence)
+    assert "is already a data set. Remove the options of ingest" in of_plan.sentence
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_plan_refuses_options_of_ingest_beside_a_data_set_as_training_does(
         ([], "[ingest]\ntask = 'multiclass'", "multiclass"),
     ],
 )
-def test_a_plan_on_paper_is_of_the_task_that_is_set(pairs: list[str], toml: str, task: str, tmp_path: Path) -> None:
+def test_plan_without_data_uses_the_configured_task(pairs: list[str], toml: str, task: str, tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(toml)
     settings = train_settings("paper", {}, {}, str(tmp_path / "config.toml"), pairs)
     assumed = assumed_data(settings, "1e6", "20", "7" if task == "multiclass" else None)
@@ -156,24 +156,24 @@ def test_a_plan_on_paper_is_of_the_task_that_is_set(pairs: list[str], toml: str,
     assert task != "multiclass" or assumed.n_classes == 7
 
 
-ON_PAPER = ["--rows", "1000", "--columns", "9"]
+WITHOUT_DATA = ["--rows", "1000", "--columns", "9"]
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["rows.parquet", "--classes", "7"], "--classes 7 conflicts with a data set, which has its own"),
-        ([*ON_PAPER, "--classes", "7"], "--classes 7 conflicts with task binary. Remove it, or add"),
+        ([*WITHOUT_DATA, "--classes", "7"], "--classes 7 conflicts with task binary. Remove it, or add"),
         (
-            [*ON_PAPER, "--classes", "7", "--set", "ingest.task=regression"],
+            [*WITHOUT_DATA, "--classes", "7", "--set", "ingest.task=regression"],
             "--classes 7 conflicts with task regression. Remove it",
         ),
-        ([*ON_PAPER, "--set", "ingest.task=auto"], "--task auto needs a data set. With --rows, use binary, multi"),
-        ([*ON_PAPER, "--memory", "0"], "--memory 0 is invalid: expected a number above 0."),
+        ([*WITHOUT_DATA, "--set", "ingest.task=auto"], "--task auto needs a data set. With --rows, use binary, multi"),
+        ([*WITHOUT_DATA, "--memory", "0"], "--memory 0 is invalid: expected a number above 0."),
         (["--rows", "10.5", "--columns", "9"], "--rows 10.5 is invalid: expected a whole number."),
         (["--rows", "1000"], "okl plan takes either a data set or both --rows and --columns."),
-        ([*ON_PAPER, "--rounds", "3"], "rounds applies to the modes mix and sum"),
-        ([*ON_PAPER, "--solver", "ridge", "--set", "ingest.task=regression", "--loss", "hinge"], "loss"),
+        ([*WITHOUT_DATA, "--rounds", "3"], "rounds applies to the modes mix and sum"),
+        ([*WITHOUT_DATA, "--solver", "ridge", "--set", "ingest.task=regression", "--loss", "hinge"], "loss"),
     ],
 )
 def test_plan_refuses_classes_and_tasks_without_effect(
@@ -199,7 +199,7 @@ BAD_OF_SOURCES: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD_OF_SOURCES)
-def test_what_fits_no_task_of_a_source_is_refused_before_a_server_is_started(
+def test_options_that_fit_no_task_are_refused_before_a_server_is_started(
     name: str, home: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     words, message = BAD_OF_SOURCES[name]
@@ -210,7 +210,7 @@ def test_what_fits_no_task_of_a_source_is_refused_before_a_server_is_started(
     assert tree(tmp_path) == [source.name]
 
 
-def test_a_task_that_only_reading_tells_is_refused_in_the_run(
+def test_a_task_that_is_known_only_after_reading_is_refused_in_the_run(
     unrecorded: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     source = parquet(tmp_path, curved(400, "regression"), "numbers.parquet")

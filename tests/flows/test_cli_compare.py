@@ -1,4 +1,4 @@
-"""`okl compare` as a person types it: recorded by Prefect, a table and a model at the end."""
+"""`okl compare` at the command line: recorded by Prefect, with a table and a model at the end."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def test_models_are_compared_recorded_and_the_best_one_scores(
     configured: TemporaryServer, tmp_path: Path, terminal: Terminal
 ) -> None:
     data = make_set(tmp_path, "cancer")
-    asked = {"models": "mm-fda,mm-mpm", "grid": 3, "folds": 3, "seed": 4}
-    words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
+    options = {"models": "mm-fda,mm-mpm", "grid": 3, "folds": 3, "seed": 4}
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     result = terminal.okl_json("compare", data.folder, *words, "--no-halving", "--out", tmp_path / "run")
-    here = compare(CompareSettings(data=str(data.folder), halving=False, out=str(tmp_path / "here"), **asked))
-    assert [row["scores"] for row in result["models"]] == [row["scores"] for row in here["models"]]
-    assert result["weights_sha256"] == here["weights_sha256"]
+    local = compare(CompareSettings(data=str(data.folder), halving=False, out=str(tmp_path / "here"), **options))
+    assert [row["scores"] for row in result["models"]] == [row["scores"] for row in local["models"]]
+    assert result["weights_sha256"] == local["weights_sha256"]
     assert result["certificate"]["kind"] == "duality gap"
 
     artifacts = dict(query(configured.home, "select key, data from artifact where key like 'okl-compare-cancer-%'"))

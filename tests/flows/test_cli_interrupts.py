@@ -1,4 +1,4 @@
-"""The command with a server of its own, as a process: Ctrl-C at any point."""
+"""The command as a process with its own server: Ctrl-C at any point."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ ENDLESS = ["--solver", "fogd", "--passes", "100000", "--frequencies", "400"]
 
 @pytest.fixture
 def home(database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder with a database, so that a server in it starts soon; no server is configured."""
+    """A home folder with a database, so that its server starts quickly; no server is configured."""
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     return give_database(tmp_path / "home", database)
 
 
 @pytest.fixture(autouse=True)
-def _nothing_goes_on() -> Iterator[None]:
+def _end_started_commands() -> Iterator[None]:
     yield
     end_started()
 
@@ -54,7 +54,7 @@ def is_learning(home: Path) -> bool:
     return ("RUNNING",) in rows
 
 
-def test_ctrl_c_while_learning_is_recorded_and_leaves_the_best_model_so_far(
+def test_ctrl_c_during_training_is_recorded_and_keeps_the_best_model_so_far(
     home: Path,
     source: Path,
     tmp_path: Path,
@@ -65,8 +65,8 @@ def test_ctrl_c_while_learning_is_recorded_and_leaves_the_best_model_so_far(
     monkeypatch.delenv("PREFECT_HOME")
     certificates = tmp_path_factory.mktemp("certificates")
     assert make_certificates([str(certificates)]) == 0
-    guarded = ["--workers", "1", "--tls", str(certificates / "client")]
-    process = start(home, "train", source, *ENDLESS, *guarded, "--record", "--json")
+    worker_words = ["--workers", "1", "--tls", str(certificates / "client")]
+    process = start(home, "train", source, *ENDLESS, *worker_words, "--record", "--json")
     assert soon(lambda: (home / "runs").exists() and is_learning(home), 90.0)
     # the whole stack: the command with Dask's scheduler, Prefect's server, the worker and its nanny
     addresses = listening({process.pid, *descendants(process.pid)})
@@ -76,7 +76,7 @@ def test_ctrl_c_while_learning_is_recorded_and_leaves_the_best_model_so_far(
     interrupt(process)
     outcome = wait(process)
     assert outcome == (130, "", f"{FIRST}\n")
-    left = {name for name in tree(tmp_path) if not name.startswith(".coverage")}  # which processes leave when measured
+    left = {name for name in tree(tmp_path) if not name.startswith(".coverage")}  # written if coverage is measured
     left -= {"home", "home/runs", "rows.parquet"}
     assert all("-so-far" in name for name in left)  # the best model so far, if a pass was complete
     assert not left or any(name.endswith("-so-far/model/model.json") for name in left)
@@ -90,14 +90,14 @@ def test_ctrl_c_while_the_server_starts_leaves_nothing(home: Path, source: Path,
     interrupt(process)
     code, output, errors = wait(process)
     assert (code, output) == (130, "")
-    kept = r"Warning: Nothing of rows-\S+ is kept: it has no checkpoint yet\..* at least 60 s .*\n"
-    assert re.fullmatch(f"{FIRST}\n({kept})?", errors), errors  # before or while it learns
+    no_checkpoint = r"Warning: Nothing of rows-\S+ is kept: it has no checkpoint yet\..* at least 60 s .*\n"
+    assert re.fullmatch(f"{FIRST}\n({no_checkpoint})?", errors), errors  # before or during training
     assert tree(tmp_path) == ["home", "rows.parquet"]
-    # a server that was just being started ends by itself when it notices that the command has
+    # a server that is still starting ends as soon as it notices that the command has ended
     assert soon(lambda: not processes_of(home), 15.0)
 
 
-def test_sigterm_says_what_can_be_resumed(source: Path, tmp_path: Path) -> None:
+def test_message_after_sigterm_names_the_run_to_resume(source: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     process = start(home, "train", source, *ENDLESS, "--threads", "1", "--checkpoint-rounds", "1", "--name", "long")
     assert soon(lambda: bool([*home.glob("runs/.*.unfinished-*/checkpoint/[!.]*")]), 90.0)
@@ -114,7 +114,7 @@ def test_ctrl_c_while_okl_is_imported_is_no_traceback(seconds: float, source: Pa
     time.sleep(seconds)
     interrupt(process)
     outcome = wait(process)
-    assert outcome.code in (130, -signal.SIGINT, 2)  # Python itself was not up yet, or all was over already
+    assert outcome.code in (130, -signal.SIGINT, 2)  # Python had not started yet, or the command had ended already
     assert outcome.code != 130 or outcome.err == f"{FIRST}\n"
     assert not (tmp_path / "home").exists()
 
@@ -141,14 +141,14 @@ def run_source(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[st
 
 TYPE = "os.kill(os.getpid(), signal.SIGINT)"
 TERM = "os.kill(os.getpid(), signal.SIGTERM)"
-# Python discards what is raised while a generator is destroyed
+# Python discards exceptions that are raised while a generator is destroyed
 DESTROYED = (
     f"def read():\n    try:\n        yield\n    finally:\n        {TYPE}\nnext(read())\ntime.sleep(60)\nprint('lost')"
 )
 
 
 @pytest.mark.parametrize(
-    ("body", "code", "told"),
+    ("body", "code", "messages"),
     [
         (TYPE, 130, [FIRST]),
         (f"try:\n    {TYPE}\nfinally:\n    {TYPE}\n    print('cleaned')", 130, [FIRST, SECOND]),
@@ -174,15 +174,15 @@ DESTROYED = (
         "never",
     ],
 )
-def test_ctrl_c_is_said_once_and_never_a_traceback(
-    body: str, code: int, told: list[str], run_source: Callable[[str], subprocess.CompletedProcess[str]]
+def test_ctrl_c_prints_one_message_and_never_a_traceback(
+    body: str, code: int, messages: list[str], run_source: Callable[[str], subprocess.CompletedProcess[str]]
 ) -> None:
     outcome = run_source(body)
-    assert (outcome.returncode, outcome.stderr.splitlines()) == (code, told)
+    assert (outcome.returncode, outcome.stderr.splitlines()) == (code, messages)
     assert outcome.stdout == ("cleaned\n" if "cleaned" in body else "")
 
 
-def test_a_process_that_ignores_ctrl_c_goes_on_ignoring_it() -> None:
+def test_a_process_that_ignores_ctrl_c_continues_to_ignore_it() -> None:
     source = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)" + SIGNALS.format(body=TYPE)
     outcome = subprocess.run(
         [sys.executable, "-c", source], env=child_environment(), capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""`okl reproduce` as a person types it: recorded by Prefect, on Dask workers, resumed."""
+"""`okl reproduce` at the command line: recorded by Prefect, on Dask workers, resumed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def test_a_table_is_reproduced_on_workers_recorded_and_resumed(
     configured: TemporaryServer, tmp_path: Path, terminal: Terminal
 ) -> None:
     write_set(tmp_path / "data", "german")
-    asked = {"datasets": "german,w7a", "algorithms": "FOGD", "repeats": 2}
-    words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
+    options = {"datasets": "german,w7a", "algorithms": "FOGD", "repeats": 2}
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     words = ["reproduce", "lu2016-table5", *words, "--data", str(tmp_path / "data"), "--out", str(tmp_path / "run")]
     result = terminal.okl_json(*words, "--workers", "1")
-    here = reproduce(ReproduceSettings(table="lu2016-table5", data=str(tmp_path / "data"), **asked))
-    assert [cell["mean"] for cell in result["cells"]] == [cell["mean"] for cell in here["cells"]]
+    local = reproduce(ReproduceSettings(table="lu2016-table5", data=str(tmp_path / "data"), **options))
+    assert [cell["mean"] for cell in result["cells"]] == [cell["mean"] for cell in local["cells"]]
     assert result["cells"][0]["mean"] > 0
     assert (result["workers"], result["items_done_before"]) == (1, 0)
 

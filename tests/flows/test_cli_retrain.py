@@ -1,4 +1,4 @@
-"""Retraining at the command: shards that arrive make versions, once each; what is bad is told; Prefect keeps it all."""
+"""Retraining at the command line: each new shard is used once, bad shards are reported, Prefect records each run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORDS = ["--frequencies", "60", "--bandwidth", "1", "--step-size", "1", "--scale
          "--settle-seconds", "0", "--publish-if", "not worse"]  # fmt: skip
 
 
-def test_shards_that_arrive_are_learnt_once_and_what_is_bad_is_told(
+def test_each_new_shard_is_trained_on_once_and_bad_shards_are_reported(
     configured: TemporaryServer, tmp_path: Path, terminal: Terminal
 ) -> None:
     inbox, registry = tmp_path / "inbox", tmp_path / "registry"
@@ -38,41 +38,41 @@ def test_shards_that_arrive_are_learnt_once_and_what_is_bad_is_told(
     land(inbox, "day-3.parquet", content(3, rows=1200))
     land(inbox, "day-4.parquet", content(4, rows=10))
     second = terminal.okl_json(*words)
-    assert [one["name"] for one in second["shards"]["accepted"]] == ["day-3.parquet"]
+    assert [shard["name"] for shard in second["shards"]["accepted"]] == ["day-3.parquet"]
     (bad,) = second["shards"]["rejected"]
     assert bad["name"] == "day-4.parquet"
     assert bad["kinds"] == ["too-few-rows"]
     assert (second["outcome"], second["version"], second["parent"]) == ("published", 2, 1)
-    told = summary_text(second)
-    assert "tides: published, version 2. " in told
+    summary = summary_text(second)
+    assert "tides: published, version 2. " in summary
     assert (
         f"Warning: day-4.parquet is quarantined: {bad['reason']} To train on it anyway: --release {bad['sha256'][:16]}"
-        in told
+        in summary
     )
-    assert "shards: day-3.parquet (" in told
+    assert "shards: day-3.parquet (" in summary
     shown = terminal.okl("models", "show", "tides", "--registry", registry).out
     assert re.search(rf"day-4\.parquet +--release {bad['sha256'][:16]} +{re.escape(bad['reason'])}", shown)
-    earlier = "already quarantined in an earlier run: day-4.parquet. Reasons: okl models show tides"
-    assert earlier in terminal.okl(*words).out
+    earlier_run = "already quarantined in an earlier run: day-4.parquet. Reasons: okl models show tides"
+    assert earlier_run in terminal.okl(*words).out
 
     table = content(9)
     model = okl.load("tides@champion", registry)
     right = model.predict(np.column_stack([table[f"x{i}"].to_numpy() for i in range(4)])) == table["y"].to_numpy()
     assert right.mean() > 0.8 > max((table["y"].to_numpy() == label).mean() for label in (-1, 1))
-    kept = query(configured.home, "select key from artifact where key like 'okl-retrain-tides-%'")
-    assert {key for (key,) in kept} == {f"okl-retrain-tides-{part}" for part in ("progress", "metrics", "report")}
+    artifacts = query(configured.home, "select key from artifact where key like 'okl-retrain-tides-%'")
+    assert {key for (key,) in artifacts} == {f"okl-retrain-tides-{part}" for part in ("progress", "metrics", "report")}
     promoted = "select count(*) from events where event = 'okl.model.promoted' and resource_id = 'okl.model.tides'"
-    # events are stored by and by; no other test of this server has a model of this name
+    # events are stored with a delay; no other test on this server uses this model name
     assert soon(lambda: query(configured.home, promoted) == [(2,)]), query(configured.home, promoted)
 
 
 def test_a_model_without_a_version_shows_its_quarantined_files(tmp_path: Path, terminal: Terminal) -> None:
     land(tmp_path / "inbox", "day-0.parquet", content(0, rows=10))
     words = ["tides", "--registry", str(tmp_path / "registry")]
-    given: tuple[str | Path, ...] = ("retrain", *words, tmp_path / "inbox", *WORDS)
-    assert terminal.okl(*given).code == 0
-    assert [one["name"] for one in terminal.okl_json(*given)["shards"]["standing"]] == ["day-0.parquet"]
-    assert terminal.okl(*given, "--on-bad", "stop").code == 2
+    retrain_words: tuple[str | Path, ...] = ("retrain", *words, tmp_path / "inbox", *WORDS)
+    assert terminal.okl(*retrain_words).code == 0
+    assert [shard["name"] for shard in terminal.okl_json(*retrain_words)["shards"]["standing"]] == ["day-0.parquet"]
+    assert terminal.okl(*retrain_words, "--on-bad", "stop").code == 2
     assert "the exit code stays 0: see shards.rejected of --json" in " ".join(
         terminal.okl("retrain", "--help").out.split()
     )
@@ -82,7 +82,7 @@ def test_a_model_without_a_version_shows_its_quarantined_files(tmp_path: Path, t
     assert terminal.okl_json("models", "show", *words)["versions"] == []
 
 
-def test_wrong_words_are_one_sentence(tmp_path: Path, terminal: Terminal) -> None:
+def test_wrong_arguments_are_refused_in_one_sentence(tmp_path: Path, terminal: Terminal) -> None:
     outcome = terminal.okl("retrain", "hours")
     assert (outcome.code, "give the folder, URL or glob of the new files" in outcome.sentence) == (2, True)
     outcome = terminal.okl("retrain", "no/name", tmp_path)
@@ -90,31 +90,31 @@ def test_wrong_words_are_one_sentence(tmp_path: Path, terminal: Terminal) -> Non
     outcome = terminal.okl("retrain", "hours", tmp_path, "--set", "contract.min_rowz=3")
     assert (outcome.code, "min_rowz" in outcome.sentence) == (2, True)
     for words in (["retrain", "hours", str(tmp_path)], ["deploy", str(tmp_path), "--retrain", "hours"]):
-        for flag, why in (
+        for flag, message in (
             ("rescale=standard", "--scale"),
             ("certify=true", "always certified"),
         ):
             name = flag.partition("=")[0]
             outcome = terminal.okl(*words, "--set", f"train.{flag}")
-            assert (outcome.code, f"{name} = " in outcome.sentence, why in outcome.sentence) == (2, True, True)
+            assert (outcome.code, f"{name} = " in outcome.sentence, message in outcome.sentence) == (2, True, True)
             outcome = terminal.okl(*words, f"--{flag}")
             assert (outcome.code, f"--{name}" in outcome.err) == (2, True)
-    of_a_schedule = "--timezone needs a schedule: add --cron FIELDS."
+    needs_schedule = "--timezone needs a schedule: add --cron FIELDS."
     retrained = [str(tmp_path), "--retrain", "h"]
-    for words, why in (
+    for words, message in (
         (["--score-out", "scores"], "--score and --score-out need a retrained model: add --retrain NAME."),
         ([*retrained, "--score-out", "scores"], "--score-out needs rows to score: add --score SOURCE."),
-        (["--timezone", "Europe/Zurich"], of_a_schedule),
-        ([*retrained, "--timezone", "Mars/Olympus"], of_a_schedule),
+        (["--timezone", "Europe/Zurich"], needs_schedule),
+        ([*retrained, "--timezone", "Mars/Olympus"], needs_schedule),
     ):
         outcome = terminal.okl("deploy", *words)
-        assert (outcome.code, why in outcome.sentence) == (2, True), outcome.sentence
+        assert (outcome.code, message in outcome.sentence) == (2, True), outcome.sentence
     outcome = terminal.okl("deploy", tmp_path, "--retrain", "hours", "--rescale", "standard")
     assert "--rescale is not an option of retraining: shards are scaled like the first ones" in outcome.sentence
     assert "No such option: --out" in terminal.okl("deploy", tmp_path, "--out", tmp_path / "run").err
 
 
-def test_what_must_fail_at_night_is_refused_at_once(
+def test_a_deployment_that_would_fail_is_refused_at_once(
     tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
@@ -125,21 +125,21 @@ def test_what_must_fail_at_night_is_refused_at_once(
     assert "Start one with `okl up`" in terminal.okl(*words).sentence, "files may come later"
     for name in ("a.csv", "b.csv"):
         (tmp_path / "inbox" / name).write_text("a,b\n1,2\n3,4\n")
-    odd = terminal.okl(*words)
-    assert (odd.code, "has no target column 'y'. Its columns are a, b." in odd.sentence) == (2, True)
+    refused = terminal.okl(*words)
+    assert (refused.code, "has no target column 'y'. Its columns are a, b." in refused.sentence) == (2, True)
     assert "Start one with `okl up`" in terminal.okl(*words, "--target", "b").sentence
     (tmp_path / "inbox" / "c.csv").write_text("a,y\n1,2\n3,4\n")
-    assert "Start one with `okl up`" in terminal.okl(*words).sentence, "the others are quarantined, as they come"
+    assert "Start one with `okl up`" in terminal.okl(*words).sentence, "a run quarantines the other files"
 
 
-def test_files_are_looked_at_as_the_champion_has_them(
+def test_files_are_checked_with_the_settings_of_the_champion(
     tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     publish(Registry(tmp_path / "registry").model("hours"), 1, promote=True)
     (tmp_path / "day.csv").write_text("a,b,c,at,y\n1,2,3,2026-11-22,no\n3,4,5,2026-11-23,yes\n")
     words = ["deploy", str(tmp_path / "day.csv"), "--registry", str(tmp_path / "registry"), "--retrain"]
-    assert "Start one with `okl up`" in terminal.okl(*words, "hours").sentence, "at is a column more"
+    assert "Start one with `okl up`" in terminal.okl(*words, "hours").sentence, "at is an additional column"
     assert "column 'at' holds dates" in terminal.okl(*words, "huors", "--dates", "error").sentence
     other = terminal.okl(*words, "huors", "--dates", "drop", "--score", tmp_path / "rows.csv")
     assert "no model is named huors, so this creates a new one. Did you mean hours?" in other.err
@@ -148,13 +148,13 @@ def test_files_are_looked_at_as_the_champion_has_them(
 
 @pytest.fixture
 def hours_run(home: Path) -> Path:
-    """A folder in okl's home as that of a run of the data set hours."""
+    """A folder in okl's home, named as the run folder of the data set hours."""
     folder = home / "runs" / "hours-20261124-165938-17852"
     folder.mkdir(parents=True)
     return folder
 
 
-def test_a_retraining_named_as_a_run_shows_how_to_begin_with_it(
+def test_retraining_under_the_name_of_a_run_shows_how_to_register_it(
     hours_run: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     words = ["retrain", "hours", str(tmp_path / "none.csv")]
@@ -168,7 +168,7 @@ def test_a_retraining_named_as_a_run_shows_how_to_begin_with_it(
     assert "none.csv does not exist" in terminal.okl(*words).err
 
 
-def test_a_bare_name_shows_which_model_is_meant_and_runs_where_retrainings_are(
+def test_predict_names_the_model_in_use_and_runs_lists_registered_models(
     hours_run: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     assert "in the registry" not in terminal.okl("runs").out, "there is none"

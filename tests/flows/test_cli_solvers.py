@@ -1,4 +1,4 @@
-"""Every kind of solver at the command: trained, stored, measured and predicted with, and told in words."""
+"""Every kind of solver at the command line: trained, stored, evaluated, used to predict, and described in text."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_solver_at_the_command_leaves_a_model_that_scores_alike_everywhere(
+def test_a_solver_stores_a_model_with_the_same_scores_everywhere(
     name: str, unrecorded: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     case = CASES[name]
@@ -100,8 +100,8 @@ def test_a_solver_at_the_command_leaves_a_model_that_scores_alike_everywhere(
 
     assert terminal.okl_json("evaluate", model, data)["metrics"] == trained["test"]
     terminal.okl_json("predict", model, source, "--out", tmp_path / "scores")
-    told, loaded = scores_of(tmp_path / "scores"), okl.load(model)
-    predictions = np.asarray(told.column("prediction").to_pylist())
+    stored, loaded = scores_of(tmp_path / "scores"), okl.load(model)
+    predictions = np.asarray(stored.column("prediction").to_pylist())
     np.testing.assert_array_equal(np.asarray(loaded.predict(inputs_of(rows)), dtype=predictions.dtype), predictions)
     test = np.array([part == "test" for part in rows.column("split").to_pylist()])
     true = rows.column("y").to_numpy()[test]
@@ -110,17 +110,17 @@ def test_a_solver_at_the_command_leaves_a_model_that_scores_alike_everywhere(
     else:
         assert trained["test"]["mistake_rate"] == pytest.approx(np.mean(predictions[test] != true))
         assert len(set(predictions.tolist())) > 1
-    assert_told(case, tmp_path / "run", trained)
+    assert_described(case, tmp_path / "run", trained)
 
 
-def assert_told(case: Case, run: Path, trained: dict[str, Any]) -> None:
-    """The page has the sentence, and the terminal's summary the line."""
+def assert_described(case: Case, run: Path, trained: dict[str, Any]) -> None:
+    """Assert that the page has the sentence, and that the terminal's summary has the line."""
     assert case.sentence in (run / "report.html").read_text()
     (line,) = [line for line in text_summary(trained, verbose=True).splitlines() if line.startswith(f"{case.line}  ")]
     assert line.split(case.line)[1].strip() not in ("", "-")
 
 
-def test_a_solver_above_its_tolerance_is_said_not_to_converge(
+def test_a_solver_above_its_tolerance_is_reported_as_not_converged(
     unrecorded: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     source = write(tmp_path, curved(400, "binary"))
@@ -134,7 +134,7 @@ def test_a_solver_above_its_tolerance_is_said_not_to_converge(
     assert "did not converge: 3 iterations, relative gap" in quiet.err
 
 
-def test_a_class_without_rows_is_no_class(unrecorded: Path, tmp_path: Path, terminal: Terminal) -> None:
+def test_a_class_without_rows_is_ignored(unrecorded: Path, tmp_path: Path, terminal: Terminal) -> None:
     rows = curved(400, "multiclass")
     words = np.array(["low", "middle", "high", "never"])[rows.column("y").to_numpy() - 5]
     declared = rows.set_column(3, "y", with_unused_category(words))

@@ -1,4 +1,4 @@
-"""Tracking at the command: windows, the signal of drift and the certificate of a run, in JSON, a page and words."""
+"""Tracking at the command line: windows, drift signal and certificate of a run, in JSON, on the page and in text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.flows.commandline import Terminal
 from tests.rows import CHANGE, CHANGING, changing, inputs_of, write
 
 
-def test_a_stream_tracked_at_the_command_tells_when_it_changed_and_what_was_lost(
+def test_tracking_reports_when_a_stream_changed_and_its_regret(
     unrecorded: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     source, run = write(tmp_path, changing()), tmp_path / "run"
@@ -34,22 +34,22 @@ def test_a_stream_tracked_at_the_command_tells_when_it_changed_and_what_was_lost
     assert signal["rate"] > 1.5 * signal["past_rate"] > 0
 
     proof = trained["certificate"]
-    still, once = proof["comparisons"][:2]
-    assert (proof["kind"], still["changes"], once["changes"]) == ("tracking regret", 0, 1)
-    assert abs(once["rows"][0] - CHANGE) <= CHANGING / 10
-    assert once["comparator_loss"] < 0.8 * still["comparator_loss"]
-    assert once["regret"] <= once["regret_at_most"] <= once["regret_at_most_anywhere"]
+    without_change, with_change = proof["comparisons"][:2]
+    assert (proof["kind"], without_change["changes"], with_change["changes"]) == ("tracking regret", 0, 1)
+    assert abs(with_change["rows"][0] - CHANGE) <= CHANGING / 10
+    assert with_change["comparator_loss"] < 0.8 * without_change["comparator_loss"]
+    assert with_change["regret"] <= with_change["regret_at_most"] <= with_change["regret_at_most_anywhere"]
 
     model = okl.load(trained["model"])
-    late = pq.read_table(source)[CHANGE + 800 :]
-    assert np.mean(model.predict(inputs_of(late, "ab")) == late["y"].to_numpy()) > 0.85
-    assert_drawn(run / "report.html")
+    last_rows = pq.read_table(source)[CHANGE + 800 :]
+    assert np.mean(model.predict(inputs_of(last_rows, "ab")) == last_rows["y"].to_numpy()) > 0.85
+    assert_drift_is_drawn(run / "report.html")
     lines = text_summary(trained).splitlines()
     assert sum(line.startswith(("Drift  ", "Regret (changes)  ")) for line in lines) == 2
 
 
-def assert_drawn(report: Path) -> None:
-    """The page tells of the change, and has a picture of the windows that is like no other."""
+def assert_drift_is_drawn(report: Path) -> None:
+    """Assert that the page reports the change, and has a unique picture of the windows."""
     page = report.read_text()
     assert "Drift: 1 of 16 windows" in page
     assert "Regret against models that change" in page
@@ -70,7 +70,7 @@ def assert_drawn(report: Path) -> None:
         ("--step-size 0.5", "track chooses step sizes and averages itself"),
     ],
 )
-def test_what_tracking_does_not_take_is_refused_in_a_sentence(
+def test_options_that_tracking_does_not_support_are_refused_in_a_sentence(
     words: str, sentence: str, unrecorded: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     refused = terminal.okl("train", write(tmp_path, changing()), "--track", *words.split(), "--out", tmp_path / "run")

@@ -1,4 +1,4 @@
-"""Deployments, on a real server with a real worker in another directory: they run, on demand and by the clock."""
+"""Deployments, on a real server with a real worker in another directory: they run on demand and on a schedule."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from tests.flows.conftest import query
 from tests.flows.environment import child_environment
 from tests.lifecycle.shards import content, land
 
-RUN_SECONDS = 240.0  # of a run on a busy machine that has nothing compiled yet
+RUN_SECONDS = 240.0  # time limit of a run on a busy machine without compiled functions in the cache
 FORMS = {
     "okl-train/default": {"TrainSettings", "IngestSettings", "ServiceSettings"},
     "okl-retrain/hours": {
@@ -64,7 +64,7 @@ FORMS = {
     "okl-notice/default": {"NoticeSettings"},
 }  # fmt: skip
 POOL = "pool-of-the-command"
-YEARLY = "0 3 29 2 *"  # or rarer: never while the tests run
+YEARLY = "0 3 29 2 *"  # so rare that it never fires while the tests run
 
 
 @pytest.fixture(scope="module")
@@ -90,13 +90,13 @@ def deployed(client: SyncPrefectClient) -> dict[str, Any]:
     """Return the output of `okl deploy`, for a pool that has no worker."""
     words = ["deploy", "rows.parquet", "--pool", POOL, "--cron", YEARLY, "--timezone", "Europe/Zurich", "--json"]
     words += ["--passes", "2", "--solver", "bogd++", "--budget", "30", "--set", "regularisation=0.01"]
-    before = signal.getsignal(signal.SIGINT)
+    handler = signal.getsignal(signal.SIGINT)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out, suppress(SystemExit):
         patch.setattr(sys, "argv", ["okl", *words, "--kernel", "laplacian"])
         main()
-    signal.signal(signal.SIGINT, before)
-    told: dict[str, Any] = json.loads(out.getvalue().splitlines()[-1])
-    return told
+    signal.signal(signal.SIGINT, handler)
+    output: dict[str, Any] = json.loads(out.getvalue().splitlines()[-1])
+    return output
 
 
 @pytest.fixture(scope="module")
@@ -105,12 +105,12 @@ def retraining(client: SyncPrefectClient, place: Path, deployed: dict[str, Any])
     land(place, "new.parquet", content(1, rows=300))
     scoring = {"source": "new.parquet", "out": "scores/{date}-version-{version}"}
     levels = RetrainService(retries=5, empty_windows=2)
-    return deploy(None, scoring, retrain=hours(), service=levels, cron=YEARLY, timezone="Europe/Zurich")
+    return deploy(None, scoring, retrain=retrain_settings(), service=levels, cron=YEARLY, timezone="Europe/Zurich")
 
 
 @pytest.fixture(scope="module")
 def worker(server: TemporaryServer, retraining: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A worker of Prefect's, started as in infra/README.md, but in a folder of its own and looking for work often."""
+    """A worker of Prefect's, started as in infra/README.md, but in another folder and polling often."""
     folder = tmp_path_factory.mktemp("worker")
     environment = child_environment(
         PREFECT_API_URL=server.url,
@@ -118,7 +118,7 @@ def worker(server: TemporaryServer, retraining: list[str], tmp_path_factory: pyt
         PREFECT_HOME=str(folder / "prefect"),
         PREFECT_WORKER_QUERY_SECONDS="2",
     )
-    environment.pop("OKL_HOME")  # it comes with the deployment
+    environment.pop("OKL_HOME")  # the deployment sets it
     with (folder / "worker.log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "prefect", "worker", "start", "--pool", "okl"],
@@ -128,34 +128,34 @@ def worker(server: TemporaryServer, retraining: list[str], tmp_path_factory: pyt
             stdout=log,
             stderr=log,
             start_new_session=True,
-            preexec_fn=heed_interrupts,  # it ends by SIGINT, which is ignored where the tests run in the background
+            preexec_fn=heed_interrupts,  # SIGINT ends it, but is ignored if the tests run in the background
         )
     try:
         yield
     finally:
-        process.terminate()  # it waits for the runs that it has started
+        process.terminate()  # the worker waits for the runs that it has started
         with suppress(subprocess.TimeoutExpired):
             process.wait(5)
-        with suppress(ProcessLookupError):  # what is left of it, and of them
+        with suppress(ProcessLookupError):  # the worker and its runs, if they have not ended
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(10)
 
 
-def settings() -> TrainSettings:
+def train_settings() -> TrainSettings:
     return TrainSettings(data="rows.parquet", ingest=IngestSettings(target="y"), frequencies=20)
 
 
-def hours() -> RetrainSettings:
+def retrain_settings() -> RetrainSettings:
     learning = TrainSettings(data="inbox", frequencies=20, bandwidth=1.0, step_size=1.0)
     reading = IngestSettings(scale="standard", keys=("hour",))
     return RetrainSettings(name="hours", source="inbox", train=learning, ingest=reading, settle_seconds=0)
 
 
-def wait_until(found: Callable[[], Any], seconds: float = RUN_SECONDS) -> Any:
+def wait_until(condition: Callable[[], Any], seconds: float = RUN_SECONDS) -> Any:
     deadline = time.monotonic() + seconds
-    while not (value := found()):
+    while not (value := condition()):
         assert time.monotonic() < deadline, f"nothing within {seconds:.0f} s"
-        time.sleep(1.0)  # the server answers with the processor that the run needs
+        time.sleep(1.0)  # the server shares the processor with the run
     return value
 
 
@@ -170,19 +170,19 @@ def final_states(client: SyncPrefectClient, runs: list[FlowRun]) -> list[str]:
 
 
 def records(server: TemporaryServer, run: FlowRun) -> tuple[dict[str, str], set[str]]:
-    """Return the states of a flow run's task runs and the keys of its artifacts, from the database itself."""
+    """Return the states of a flow run's task runs and the keys of its artifacts, from the database."""
     tasks = query(server.home, f"select name, state_type from task_run where flow_run_id = '{run.id}'")
     keys = query(server.home, f"select key from artifact where flow_run_id = '{run.id}'")
     return dict(tasks), {key for (key,) in keys}
 
 
 def wait_for_stages(server: TemporaryServer, run: FlowRun, stages: tuple[str, ...], name: str) -> None:
-    """Wait for the states of task runs, which follow the flow run's own within moments, and check everything."""
+    """Wait for the states of task runs, stored shortly after the state of the flow run; check all records."""
     wanted = dict.fromkeys(stages, "COMPLETED"), {f"{name}-{what}" for what in ("progress", "metrics", "report")}
     wait_until(lambda: records(server, run) == wanted, 20)
 
 
-def test_the_command_applies_checked_settings_and_keeps_the_options_of_a_solver(
+def test_deploy_stores_validated_settings_and_the_options_of_the_solver(
     client: SyncPrefectClient, deployed: dict[str, Any], place: Path
 ) -> None:
     names = [f"okl-{flow}/default" for flow in ("train", "score", "compare", "reproduce", "notice")]
@@ -201,8 +201,8 @@ def test_the_command_applies_checked_settings_and_keeps_the_options_of_a_solver(
 
 
 @pytest.mark.usefixtures("deployed")
-def test_a_run_beside_another_one_waits(client: SyncPrefectClient) -> None:
-    """By the server, when a worker asks it for the state in which each run begins."""
+def test_a_second_run_of_a_deployment_waits(client: SyncPrefectClient) -> None:
+    """The server makes it wait when a worker requests the first state of each run."""
     deployment = client.read_deployment_by_name("okl-train/default").id
     runs = [client.create_flow_run_from_deployment(deployment) for _ in range(2)]
     for run in runs:
@@ -215,25 +215,25 @@ def test_a_run_beside_another_one_waits(client: SyncPrefectClient) -> None:
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_schedule_fires_in_another_directory_and_rows_are_scored_by_the_event_of_the_promotion(
+def test_a_schedule_fires_in_another_directory_and_a_promotion_triggers_scoring(
     server: TemporaryServer, client: SyncPrefectClient, place: Path
 ) -> None:
     # Also guards the pin of SQLAlchemy: with 2.1 the server starts, but no schedule ever fires.
     deployment = client.read_deployment_by_name("okl-retrain/hours")
-    soon = datetime.now(UTC) + timedelta(seconds=8)
-    every = DeploymentScheduleCreate(schedule=IntervalSchedule(interval=timedelta(minutes=1), anchor_date=soon))
-    (schedule,) = client.create_deployment_schedules(deployment.id, [every])
-    # the server looks every five seconds at deployments that were changed, and at all others every minute
+    start = datetime.now(UTC) + timedelta(seconds=8)
+    every_minute = DeploymentScheduleCreate(schedule=IntervalSchedule(interval=timedelta(minutes=1), anchor_date=start))
+    (schedule,) = client.create_deployment_schedules(deployment.id, [every_minute])
+    # the server checks changed deployments every five seconds, all others every minute
     client.update_deployment(deployment.id, DeploymentUpdate(description=deployment.description))
 
     def fired() -> list[FlowRun]:
-        begun = ("Pending", "Running", "Completed")
-        return [run for run in runs_of(client, deployment) if run.auto_scheduled and run.state_name in begun]
+        started_states = ("Pending", "Running", "Completed")
+        return [run for run in runs_of(client, deployment) if run.auto_scheduled and run.state_name in started_states]
 
     try:
         (run,) = wait_until(fired)
     finally:
-        client.delete_deployment_schedule(deployment.id, schedule.id)  # a second firing would wait for the first
+        client.delete_deployment_schedule(deployment.id, schedule.id)  # a second run would wait for the first
     scoring = client.read_deployment_by_name("okl-score/hours")
     wait_until(lambda: final_states(client, [run]))
     assert final_states(client, [run]) == ["Completed"]
@@ -244,31 +244,31 @@ def test_a_schedule_fires_in_another_directory_and_rows_are_scored_by_the_event_
     (folder,) = (place / "scores").iterdir()
     assert folder.name.endswith("-version-1")
     (file, *_) = folder.glob("*.parquet")
-    assert "hour" in pq.read_schema(file).names, "scores carry the key that the model was begun with"
+    assert "hour" in pq.read_schema(file).names, "scores contain the key of the model's first data set"
     assert "okl-arrivals-hours" in records(server, run)[1]
-    assert not (place / "home" / "prefect").exists(), "a worker's run brings no server"
-    told = deployments_of(server.url)
-    scores_to = {one["name"]: one["scores_to"] for one in told}
+    assert not (place / "home" / "prefect").exists(), "a worker's run starts no server"
+    deployments = deployments_of(server.url)
+    scores_to = {one["name"]: one["scores_to"] for one in deployments}
     assert scores_to["okl-score/hours"] == f"{place}/scores/{{date}}-version-{{version}}"
     assert scores_to["okl-retrain/hours"] is None
-    lasts = {one["name"]: one["last"] for one in told}
-    assert lasts["okl-retrain/hours"]["outcome"].startswith("Published: ")
-    assert lasts["okl-score/hours"]["outcome"] == ""
+    last_runs = {one["name"]: one["last"] for one in deployments}
+    assert last_runs["okl-retrain/hours"]["outcome"].startswith("Published: ")
+    assert last_runs["okl-score/hours"]["outcome"] == ""
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_source_that_stays_empty_is_told(server: TemporaryServer, client: SyncPrefectClient, place: Path) -> None:
+def test_a_source_that_stays_empty_is_reported(server: TemporaryServer, client: SyncPrefectClient, place: Path) -> None:
     nothing: dict[str, list[Any]] = {"accepted": [], "rejected": [], "standing": [], "still_written": []}
     result = {"model": "hours", "registry": "here", "outcome": "nothing new", "reason": "No shard is new.",
               "version": None, "parent": None, "shards": nothing}  # fmt: skip
 
     @flow(persist_result=False)
-    def retrain_in_vain() -> None:
-        announce(hours(), result, 2)
+    def retrain_without_data() -> None:
+        announce(retrain_settings(), result, 2)
 
     for _ in range(2):
-        retrain_in_vain()
-    wait_for_records(Started(), 20.0)  # sends the event, and forgets the server
+        retrain_without_data()
+    wait_for_records(Started(), 20.0)  # sends the event and closes the connection
     notices = place / "home" / "notices.jsonl"
     wait_until(notices.exists)
     (line,) = map(json.loads, notices.read_text().splitlines())
@@ -276,28 +276,28 @@ def test_a_source_that_stays_empty_is_told(server: TemporaryServer, client: Sync
     assert line["said"] == {"model": "hours", "source": "inbox", "windows": 2}
 
 
-def test_runs_that_an_earlier_stack_left_under_way_are_crashed(
+def test_unfinished_runs_of_an_earlier_stack_are_marked_as_crashed(
     server: TemporaryServer, client: SyncPrefectClient, deployed: dict[str, Any]
 ) -> None:
     deployment = client.read_deployment_by_name(deployed["deployments"][0])
-    left, waiting, begun = [client.create_flow_run_from_deployment(deployment.id).id for _ in range(3)]
-    client.set_flow_run_state(left, Pending(), force=True)
+    old, waiting, recent = [client.create_flow_run_from_deployment(deployment.id).id for _ in range(3)]
+    client.set_flow_run_state(old, Pending(), force=True)
     since = time.time()
-    client.set_flow_run_state(begun, Pending(), force=True)
+    client.set_flow_run_state(recent, Pending(), force=True)
     assert crash_left_runs(server.url, "another", since, server.login) == 0
     assert crash_left_runs(server.url, POOL, since, server.login) == 1
-    names = [client.read_flow_run(run).state_name for run in (left, waiting, begun)]
-    for run in (left, waiting, begun):
+    names = [client.read_flow_run(run).state_name for run in (old, waiting, recent)]
+    for run in (old, waiting, recent):
         client.delete_flow_run(run)
     assert names == ["Crashed", "Scheduled", "Pending"]
 
 
-def test_deploying_again_changes_nothing_but_what_is_ours(
+def test_deploying_again_changes_only_what_okl_created(
     server: TemporaryServer, client: SyncPrefectClient, retraining: list[str], place: Path
 ) -> None:
     def schedules() -> list[tuple[str | None, Any]]:
-        found = client.read_deployment_by_name("okl-retrain/hours").schedules
-        return sorted((schedule.slug, getattr(schedule.schedule, "cron", None)) for schedule in found)
+        created = client.read_deployment_by_name("okl-retrain/hours").schedules
+        return sorted((schedule.slug, getattr(schedule.schedule, "cron", None)) for schedule in created)
 
     def automations() -> dict[str, UUID]:
         return {one.name: one.id for one in client.read_automations() if one.name.startswith("okl gives up")}
@@ -309,18 +309,19 @@ def test_deploying_again_changes_nothing_but_what_is_ours(
     mine = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 5 * * *"), active=False, slug="mine")
     client.create_deployment_schedules(first.id, [mine])
     registry = str(place / "home" / "registry")
-    told = (
+    message = (
         f"{place}/new.parquet is scored with it at the next run of okl-retrain/hours; to score now: prefect deployment "
         "run okl-"
     )
-    assert rescoring_at(server.url, "hours", registry) == f"{told}score/hours"
+    assert rescoring_at(server.url, "hours", registry) == f"{message}score/hours"
     assert rescoring_at(server.url, "hours", "/another") == ""
     active = schedules_at(server.url, 30.0)
-    assert deploy(retrain=hours(), service=RetrainService(retries=5, late="all")) == [retraining[0], retraining[2]]
-    assert rescoring_at(server.url, "hours", registry) == "", "what is deployed without --score scores nothing"
+    names = deploy(retrain=retrain_settings(), service=RetrainService(retries=5, late="all"))
+    assert names == [retraining[0], retraining[2]]
+    assert rescoring_at(server.url, "hours", registry) == "", "a deployment without --score scores nothing"
     again = client.read_deployment_by_name(retraining[0])
     assert schedules() == [("mine", "0 5 * * *")]
-    assert schedules_at(server.url, 30.0) == (active or 0) - 1, "one that rests already is none"
+    assert schedules_at(server.url, 30.0) == (active or 0) - 1, "a paused schedule is not counted"
     assert automations() == watching
     assert (first.id, first.parameters["settings"], first.job_variables) == (
         again.id,
@@ -330,7 +331,7 @@ def test_deploying_again_changes_nothing_but_what_is_ours(
     assert first.parameters["service"] == {"retries": 5, "empty_windows": 2}
     assert again.parameters["service"] == {"retries": 5, "late": "all"}
     assert again.concurrency_options is not None
-    assert again.concurrency_options.collision_strategy == "ENQUEUE", "each of the missed firings waits for the others"
+    assert again.concurrency_options.collision_strategy == "ENQUEUE", "missed runs wait for each other"
     with pytest.raises(ObjectNotFound):
         client.read_deployment_by_name("okl-score/hours")
     assert again.parameters["settings"]["source"] == str(place / "inbox")
@@ -351,12 +352,12 @@ def test_the_form_shows_every_field_with_its_help(client: SyncPrefectClient) -> 
 
 
 def test_runs_of_a_deployment_wait_for_each_other() -> None:
-    plans = [plan_of(settings(), None, retrain, None, POOL) for retrain in (None, hours())]
+    plans = [plan_of(train_settings(), None, retrain, None, POOL) for retrain in (None, retrain_settings())]
     limits = [one["concurrency_limit"] for plan in plans for one in plan["deployments"][:-1]]  # the last sends notices
     assert limits == [{"limit": 1, "collision_strategy": "ENQUEUE"}] * 5
 
 
-def test_the_form_of_a_retraining_asks_for_its_data_once(retraining: list[str], client: SyncPrefectClient) -> None:
+def test_the_form_of_a_retraining_has_one_field_for_its_data(retraining: list[str], client: SyncPrefectClient) -> None:
     deployment = client.read_deployment_by_name(retraining[0])
     schema = deployment.parameter_openapi_schema
     assert schema is not None
@@ -401,37 +402,37 @@ def test_invalid_options_are_refused_before_anything_is_deployed(
     with pytest.raises(ConfigError, match=r"--cron needs data to train on: add the argument DATASET"):
         deploy(cron="0 3 * * *")
     with pytest.raises(ConfigError, match=r'Invalid cron string: "at night"'):
-        deploy(settings(), cron="at night")
+        deploy(train_settings(), cron="at night")
     outside = (
         r"\"0 25 \* \* 9\"\. The hour '25' is not within 0-23\. The weekday '9' is not within 0-6\. A schedule has"
     )
     with pytest.raises(ConfigError, match=outside):
-        deploy(settings(), cron="0 25 * * 9")
+        deploy(train_settings(), cron="0 25 * * 9")
     with pytest.raises(ConfigError, match=r"Invalid timezone"):
-        deploy(settings(), cron="0 3 * * *", timezone="Mars/Olympus")
+        deploy(train_settings(), cron="0 3 * * *", timezone="Mars/Olympus")
     with pytest.raises(ConfigError, match=r"--timezone needs a schedule: add --cron FIELDS"):
-        deploy(settings(), timezone="Europe/Zurich")
+        deploy(train_settings(), timezone="Europe/Zurich")
     with pytest.raises(ConfigError, match=r"runs many times"):
-        deploy(settings().model_copy(update={"out": "here"}))
+        deploy(train_settings().model_copy(update={"out": "here"}))
     with pytest.raises(ConfigError, match=r"conflicts with the deployment okl-score/default\. Use another name"):
-        deploy(retrain=hours().model_copy(update={"name": "default"}))
+        deploy(retrain=retrain_settings().model_copy(update={"name": "default"}))
     with temporary_settings({"api.url": None}), pytest.raises(ExecutionError, match=r"none is configured"):
-        deploy(settings())
+        deploy(train_settings())
 
 
-def test_the_plan_lies_in_infra_of_a_checkout() -> None:
+def test_a_checkout_uses_the_plan_in_infra() -> None:
     assert packaged_plan() == Path(__file__).parents[2] / "infra" / "prefect.yaml"
 
 
 def test_summary_shows_schedule_and_commands() -> None:
     scoring = {"source": "/new.csv", "out": "/scores/{time}"}
     names = ["okl-retrain/hours", "okl-score/hours", "okl-notice/default"]
-    told = deployed_text(names, None, None, scoring).splitlines()
-    assert "okl-retrain/hours runs when started by hand (no --cron)" in told
-    assert "okl-score/hours scores /new.csv after each retraining; scores go to /scores/{time}" in told
-    assert "remove:           prefect deployment delete okl-score/hours" in told
+    lines = deployed_text(names, None, None, scoring).splitlines()
+    assert "okl-retrain/hours runs when started by hand (no --cron)" in lines
+    assert "okl-score/hours scores /new.csv after each retraining; scores go to /scores/{time}" in lines
+    assert "remove:           prefect deployment delete okl-score/hours" in lines
     elsewhere = deployed_text(names, None, "http://127.0.0.1:4200/api")
     assert 'PREFECT_API_URL=http://127.0.0.1:4200/api PREFECT_API_AUTH_STRING="$(cat ' in elsewhere
-    told = deployed_text(names[::2], None, None).splitlines()
-    assert "no scoring of rows (no --score); an earlier scoring deployment is removed" in told
+    lines = deployed_text(names[::2], None, None).splitlines()
+    assert "no scoring of rows (no --score); an earlier scoring deployment is removed" in lines
     assert "scor" not in deployed_text(["okl-train/default"], None, None)

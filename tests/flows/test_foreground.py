@@ -1,4 +1,4 @@
-"""A flow run by a person, on a configured server: what is recorded, and what comes back."""
+"""A flow run from the command line on a configured server: its records and its result."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.flows.strangers import NotPrefect
 
 
 class Watcher:
-    """An observer that remembers."""
+    """An observer that stores its calls."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -82,14 +82,14 @@ def task_states(server: TemporaryServer, flow_run: UUID) -> dict[str, str]:
 @pytest.fixture
 def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the final states of the runs that were closed."""
-    found: list[str] = []
+    ends: list[str] = []
 
     def close(run: CountingRun) -> None:
-        found.append(run.settings.end)
+        ends.append(run.settings.end)
         Run.close(run)
 
     monkeypatch.setattr(CountingRun, "close", close)
-    return found
+    return ends
 
 
 def test_every_record_is_in_the_database_when_the_call_returns(configured: TemporaryServer, closed: list[str]) -> None:
@@ -113,11 +113,11 @@ def test_every_record_is_in_the_database_when_the_call_returns(configured: Tempo
     assert {json.loads(row[0])[0] for words in tags for row in query(configured.home, words)} == {"okl"}
     assert all(len(json.loads(row[0])) == 1 for words in tags for row in query(configured.home, words))
     ((parameters,),) = query(configured.home, f"select parameters from flow_run where id = '{flow_run['id']}'")
-    assert json.loads(parameters)["settings"]["upto"] == 7, "field by field"
-    assert_told_by_the_api(flow_run["id"])
+    assert json.loads(parameters)["settings"]["upto"] == 7, "stored field by field"
+    assert_api_returns_records(flow_run["id"])
 
 
-def assert_told_by_the_api(identifier: UUID) -> None:
+def assert_api_returns_records(identifier: UUID) -> None:
     with get_client(sync_client=True) as client:
         state = client.read_flow_run(identifier).state
         assert state is not None
@@ -133,7 +133,7 @@ def assert_told_by_the_api(identifier: UUID) -> None:
     assert table == [{"metric": "count", "value": 7}, {"metric": "nothing", "value": "nan"}]
 
 
-def test_an_error_comes_out_as_itself_and_is_recorded(
+def test_an_error_is_raised_unchanged_and_recorded(
     configured: TemporaryServer, closed: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     watcher = Watcher()
@@ -151,10 +151,10 @@ def test_an_error_comes_out_as_itself_and_is_recorded(
     assert artifacts == [("counting-progress", "column 'y' cannot be counted.")], "no pickled exception"
     assert watcher.calls[-1] == "finish"
     assert closed == ["error"]
-    assert capfd.readouterr() == ("", ""), "the error is the command line's to print"
+    assert capfd.readouterr() == ("", ""), "the command line prints the error"
 
 
-def test_a_run_that_fails_before_its_own_server_is_ready_leaves_no_thread_to_abort_the_exit(
+def test_a_run_that_fails_before_its_server_is_ready_leaves_no_thread(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("OKL_HOME", str(tmp_path))
@@ -172,11 +172,11 @@ def test_ctrl_c_is_recorded_as_a_cancelled_run(configured: TemporaryServer, clos
     assert flow_run["type"] == "CANCELLED"
     states = task_states(configured, flow_run["id"])
     assert states["plan"] == "COMPLETED"
-    # Prefect's server also cancels tasks of a cancelled run whose end it has not yet recorded
+    # Prefect's server also cancels tasks of a cancelled run if their end is not recorded yet
     assert states["count"] in ("CRASHED", "CANCELLED")
 
 
-def test_progress_is_written_while_the_run_goes_on(configured: TemporaryServer) -> None:
+def test_progress_is_written_during_the_run(configured: TemporaryServer) -> None:
     seen: list[Any] = []
     bars = "select id, data, description from artifact where type = 'progress'"
     before = {row[0] for row in query(configured.home, bars)}
@@ -187,7 +187,7 @@ def test_progress_is_written_while_the_run_goes_on(configured: TemporaryServer) 
                 return
             mine = [row[1:] for row in query(configured.home, bars) if row[0] not in before]
             seen.extend(row for row in mine if float(row[0]) > 10)
-            time.sleep(2.0 if done > total // 2 and not seen else 0.0)  # where the machine is busy
+            time.sleep(2.0 if done > total // 2 and not seen else 0.0)  # on a busy machine
 
     count(Reader(), upto=30, seconds=2.6)
     ((share, description),) = seen
@@ -197,7 +197,7 @@ def test_progress_is_written_while_the_run_goes_on(configured: TemporaryServer) 
 
 
 @pytest.mark.parametrize("server_state", ["closed", "killed", "another program", "hung"])
-def test_a_server_that_does_not_work_costs_the_record_only(
+def test_a_server_that_does_not_work_loses_only_the_record(
     server_state: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from prefect.settings import temporary_settings
@@ -221,9 +221,9 @@ def test_a_server_that_does_not_work_costs_the_record_only(
         url = f"http://127.0.0.1:{port}/api"
         monkeypatch.setenv("PREFECT_API_URL", url)
         stack.enter_context(temporary_settings({"api.url": url, "client.max_retries": 2 * (server_state == "killed")}))
-        began = time.monotonic()
+        start = time.monotonic()
         assert count(upto=3) == {"counted": 3}
-        assert time.monotonic() - began < (15 if server_state == "killed" else 60)
+        assert time.monotonic() - start < (15 if server_state == "killed" else 60)
         out, err = capfd.readouterr()
     (line,) = err.splitlines()
     reasons = {"hung": "did not answer within 1 s", "killed": "its server refuses connections"}
@@ -232,7 +232,7 @@ def test_a_server_that_does_not_work_costs_the_record_only(
     assert line.endswith("The run itself is complete.")
 
 
-def test_a_stopped_stack_is_started_again_by_okl_up(tmp_path: Path) -> None:
+def test_message_for_a_stopped_stack_names_okl_up(tmp_path: Path) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))  # closed: it does not listen
         server = StackServer(f"http://127.0.0.1:{listener.getsockname()[1]}/api", "")
@@ -263,17 +263,17 @@ def test_a_wrong_login_is_refused_and_the_message_names_the_variable() -> None:
 def test_a_server_configured_in_a_file_is_found(
     file: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in a process that has not imported Prefect, which reads its settings then."""
+    """Like a process that has not imported Prefect yet, because the import reads the settings."""
     from prefect.context import root_settings_context
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
-    for content, found in (("# of another program\n", False), (text, True)):
+    for content, expected in (("# of another program\n", False), (text, True)):
         (tmp_path / file).write_text(content)
         with monkeypatch.context() as patch, root_settings_context():
             patch.delitem(sys.modules, "prefect.settings")
-            assert foreground.server_is_configured() == found
+            assert foreground.server_is_configured() == expected
 
 
 def test_a_run_imports_prefect_only_to_record(
@@ -281,38 +281,38 @@ def test_a_run_imports_prefect_only_to_record(
 ) -> None:
     """Prefect is not imported where no file configures a server."""
     monkeypatch.chdir(tmp_path)
-    show = (
+    source = (
         "import flows.foreground as run, flows.server, os, sys; print(run.server_is_configured())\n"
         "print([m for m in sys.modules if 'prefect' in m])\n"
         "os.environ['PREFECT_API_URL'] = 'http://host/api'; print(run.server_is_configured())\n"
         "del os.environ['PREFECT_API_URL']; open('prefect.toml', 'w').write('[api]\\nurl = \"http://host/api\"')\n"
         "print(run.server_is_configured(), 'prefect' in sys.modules)"
     )
-    assert in_new_process(show).splitlines() == ["False", "[]", "True", "True True"]
+    assert in_new_process(source).splitlines() == ["False", "[]", "True", "True True"]
 
 
-def test_a_run_whose_process_was_killed_is_crashed_by_the_next_one_and_no_other(configured: TemporaryServer) -> None:
-    dead = f"okl-process:{platform.node()}:{os.getpid()}:0"
+def test_only_runs_of_killed_processes_are_marked_as_crashed(configured: TemporaryServer) -> None:
+    dead_tag = f"okl-process:{platform.node()}:{os.getpid()}:0"
     with get_client(sync_client=True) as client:
-        made = {
-            name: client.create_flow_run(counting, parameters={}, tags=[*marks], state=Running())
-            for name, marks in {
-                "killed": ("okl", dead), "alive": ("okl", process_tag()), "elsewhere": ("okl", "okl-process:host:1:0"),
-                "another's": (dead,),
+        runs = {
+            name: client.create_flow_run(counting, parameters={}, tags=[*tags], state=Running())
+            for name, tags in {
+                "killed": ("okl", dead_tag), "alive": ("okl", process_tag()),
+                "elsewhere": ("okl", "okl-process:host:1:0"), "another's": (dead_tag,),
             }.items()
         }  # fmt: skip
         assert mark_killed_runs() == 1
         assert mark_killed_runs() == 0
-        states = {name: client.read_flow_run(one.id).state for name, one in made.items()}
-        for one in made.values():
-            client.delete_flow_run(one.id)
+        states = {name: client.read_flow_run(run.id).state for name, run in runs.items()}
+        for run in runs.values():
+            client.delete_flow_run(run.id)
     assert {name: state.type.value for name, state in states.items() if state is not None} == {
         "killed": "CRASHED", "alive": "RUNNING", "elsewhere": "RUNNING", "another's": "RUNNING",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("level", ["", "DEBUG"])
-def test_a_log_that_the_server_refuses_leaves_no_line_in_the_terminal(
+def test_a_log_that_the_server_refuses_prints_nothing(
     level: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async def refuse(_: object) -> None:
@@ -328,7 +328,7 @@ def test_a_log_that_the_server_refuses_leaves_no_line_in_the_terminal(
     assert logging.raiseExceptions
 
 
-def test_a_server_that_lacks_the_run_is_named(
+def test_a_server_without_the_run_is_reported(
     configured: TemporaryServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def lost(*_: object) -> None:

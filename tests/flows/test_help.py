@@ -1,4 +1,4 @@
-"""What a newcomer reads first: the list of commands, in the order of need, and completion of their names."""
+"""Help: the list of commands in the order in which users need them, options, and completion of names."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ from okl.solvers.settings import TrainSettings, solver_settings
 from tests.flows.commandline import Terminal
 
 
-def test_every_command_has_its_place_and_a_sentence(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_lists_every_command_in_order(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     out = Terminal(capsys, monkeypatch).okl("--help").out
     listed = [line.split()[0] for line in out.splitlines() if line.startswith("  ") and line[2:3].isalpha()]
     assert tuple(name for name in listed if name in COMMAND_ORDER) == COMMAND_ORDER
@@ -43,7 +41,7 @@ def test_every_command_has_its_place_and_a_sentence(
     assert "First steps:" in out
 
 
-def test_the_first_steps_are_words_that_their_commands_take() -> None:
+def test_the_first_steps_use_existing_options() -> None:
     from flows.cli.commands import app
 
     group = typer.main.get_command(app)
@@ -51,11 +49,11 @@ def test_the_first_steps_are_words_that_their_commands_take() -> None:
     assert len(steps) == 4
     for _, name, *words in steps:
         command = group.commands[name]  # type: ignore[attr-defined]
-        taken = {flag for parameter in command.params for flag in parameter.opts} | {"-h", "--help-all"}
-        assert {word for word in words if word.startswith("-")} <= taken
+        accepted = {flag for parameter in command.params for flag in parameter.opts} | {"-h", "--help-all"}
+        assert {word for word in words if word.startswith("-")} <= accepted
 
 
-def test_options_stand_under_headings_in_the_order_of_need(
+def test_options_are_grouped_under_headings_in_order(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flows.cli.commands import app
@@ -109,13 +107,13 @@ def test_help_is_short_and_help_all_lists_every_option(
         assert ("--help-all" in terminal.okl(name, "--help").out) == (brief != whole)
     brief, whole = (options_in(terminal.okl("models", "list", word).out) for word in ("-h", "--help-all"))
     assert brief == whole
-    of_scs = terminal.okl("train", "--solver", "scs", "--help").out
-    assert "Kernel SVM on growing samples, until the gap over all rows is" in of_scs
+    scs_help = terminal.okl("train", "--solver", "scs", "--help").out
+    assert "Kernel SVM on growing samples, until the gap over all rows is" in scs_help
     assert {"--gap", "--lam", "--tls"} < options_in(terminal.okl("train", "--solver", "scs", "--help-all").out)
-    assert "--mode" in options_in(terminal.okl("train", "--solver", "fogd", "--help").out), "others refuse it"
+    assert "--mode" in options_in(terminal.okl("train", "--solver", "fogd", "--help").out), "other solvers refuse it"
 
 
-def test_the_help_of_a_solver_that_does_not_exist_lists_those_that_do(
+def test_the_help_of_an_unknown_solver_lists_the_solvers(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = Terminal(capsys, monkeypatch).okl("train", "--solver", "fgd", "--help")
@@ -131,8 +129,8 @@ SOMETIMES = {
 }
 
 
-def test_the_help_of_a_solver_shows_the_choices_that_it_takes(tmp_path: Path) -> None:
-    """Choices that it shows are taken for some task, others for none."""
+def test_the_help_of_a_solver_shows_the_choices_that_it_accepts(tmp_path: Path) -> None:
+    """Shown choices are accepted for at least one task, hidden choices for none."""
     inputs = np.random.default_rng(1).normal(size=(60, 2)).round(2)
     targets = {"binary": inputs[:, 0] > 0, "multiclass": np.arange(60) % 3, "regression": 2.5 * inputs[:, 1]}
     data = []
@@ -140,7 +138,7 @@ def test_the_help_of_a_solver_shows_the_choices_that_it_takes(tmp_path: Path) ->
         pd.DataFrame({"a": inputs[:, 0], "b": inputs[:, 1], "y": y}).to_csv(tmp_path / f"{task}.csv", index=False)
         data.append(ingest(tmp_path / f"{task}.csv", tmp_path / task, IngestSettings(task=task)).dataset)
 
-    def is_taken(solver: str, option: str, choice: str) -> bool:
+    def is_accepted(solver: str, option: str, choice: str) -> bool:
         for one in data:
             with suppress(ConfigError, ValidationError):
                 make_solver(TrainSettings.model_validate({"data": "x", "solver": solver, option: choice}), one)
@@ -155,8 +153,8 @@ def test_the_help_of_a_solver_shows_the_choices_that_it_takes(tmp_path: Path) ->
             if solver == "auto" or get_origin(info.annotation) is not Literal:
                 continue
             offered = get_args(shown[option].annotation)
-            taken = [one for one in get_args(info.annotation) if is_taken(solver, option, one)]
-            assert {*taken} == {*offered} or (option in SOMETIMES and {*taken} < {*offered}), (solver, option)
+            accepted = [one for one in get_args(info.annotation) if is_accepted(solver, option, one)]
+            assert {*accepted} == {*offered} or (option in SOMETIMES and {*accepted} < {*offered}), (solver, option)
             hidden += len(get_args(info.annotation)) - len(offered)
     assert hidden > 80
 
@@ -165,46 +163,46 @@ def test_help_of_retraining_names_its_default_solver(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = Terminal(capsys, monkeypatch)
-    told = {name: " ".join(terminal.okl(name, "--help").out.split()) for name in ("retrain", "deploy")}
+    help_texts = {name: " ".join(terminal.okl(name, "--help").out.split()) for name in ("retrain", "deploy")}
     champion = "the champion's; for a new model chosen as in okl train, and kept;"
-    assert f"auto: {champion}" in told["retrain"]
-    assert f"auto: as in okl train; with --retrain, {champion}" in told["deploy"]
-    assert "and size on a sample" not in told["retrain"]
-    whole = terminal.okl("retrain", "--solver", "fogd", "--help").out
-    assert not {"--rescale", "--budget-seconds", "--validation", "--certify"} & set(whole.split())
+    assert f"auto: {champion}" in help_texts["retrain"]
+    assert f"auto: as in okl train; with --retrain, {champion}" in help_texts["deploy"]
+    assert "and size on a sample" not in help_texts["retrain"]
+    help_text = terminal.okl("retrain", "--solver", "fogd", "--help").out
+    assert not {"--rescale", "--budget-seconds", "--validation", "--certify"} & set(help_text.split())
     holdout = (
         "drawn by class; with --retrain: share of the rows of each shard reserved for comparisons, never trained on "
         "[default: 0.2]"
     )
-    assert holdout in told["deploy"]
+    assert holdout in help_texts["deploy"]
     for command, condition in (("retrain", ""), ("deploy", "with --retrain, ")):
-        whole = " ".join(terminal.okl(command, "--solver", "fogd", "--help").out.split())
-        assert f"never inputs; {condition}a registered model keeps the key columns of its first" in whole
+        help_text = " ".join(terminal.okl(command, "--solver", "fogd", "--help").out.split())
+        assert f"never inputs; {condition}a registered model keeps the key columns of its first" in help_text
         if command == "retrain":
-            assert "otherwise a new model gets them as keys [default: no]" in whole
-    assert all("none: OKL_REGISTRY, or okl's home" in one for one in told.values())
+            assert "otherwise a new model gets them as keys [default: no]" in help_text
+    assert all("none: OKL_REGISTRY, or okl's home" in text for text in help_texts.values())
 
 
-def test_options_that_take_several_texts_say_of_which_kind(
+def test_options_with_several_texts_have_a_metavar(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = " ".join(Terminal(capsys, monkeypatch).okl("retrain", "--solver", "fogd", "--help").out.split())
+    help_text = " ".join(Terminal(capsys, monkeypatch).okl("retrain", "--solver", "fogd", "--help").out.split())
     for option in ("--release SHA256", "--constraint CONSTRAINT", "--key COLUMN", "--slice COLUMN"):
-        assert f" {option} " in told
+        assert f" {option} " in help_text
 
 
-def test_help_of_predict_says_when_rows_of_a_pipe_are_scored(
+def test_help_of_predict_describes_when_piped_rows_are_scored(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = " ".join(Terminal(capsys, monkeypatch).okl("predict", "--help").out.split())
-    assert "All rows of standard input are read before the first score is written" in told
+    help_text = " ".join(Terminal(capsys, monkeypatch).okl("predict", "--help").out.split())
+    assert "All rows of standard input are read before the first score is written" in help_text
 
 
 def test_a_shell_completes_names_of_commands() -> None:
     environment = os.environ | {"_OKL_COMPLETE": "complete_bash", "COMP_WORDS": "okl ret", "COMP_CWORD": "1"}
     words = [sys.executable, "-c", "from flows.cli import main; main()"]
-    found = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
-    assert found.stdout.split() == ["retrain"], found.stderr
+    completed = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert completed.stdout.split() == ["retrain"], completed.stderr
 
 
 @pytest.mark.parametrize(
@@ -216,7 +214,7 @@ def test_a_shell_completes_names_of_commands() -> None:
         (["version"], ["--version"]),
     ],
 )
-def test_words_that_other_commands_know_do_what_options_do(
+def test_help_and_version_work_as_words_and_as_options(
     word: list[str], option: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = Terminal(capsys, monkeypatch)
@@ -232,14 +230,14 @@ def test_several_files_are_refused_with_the_corrected_command(
     terminal = Terminal(capsys, monkeypatch)
     for name in ("part 1.csv", "part 11.csv", "other.csv"):
         Path(name).touch()
-    told = terminal.okl(*command.split(), "part 1.csv", "part 11.csv", "--json")
-    assert told.code == 2
-    assert told.sentence.endswith(f"so that the shell does not expand it: okl {command} 'part 1*.csv' --json")
-    told = terminal.okl(*command.split(), "part 1.csv", "other.csv", "part 11.csv")
-    assert "got 3 files (part 1.csv, other.csv, ...)" in told.sentence
-    assert told.sentence.endswith("'*.csv'")
+    outcome = terminal.okl(*command.split(), "part 1.csv", "part 11.csv", "--json")
+    assert outcome.code == 2
+    assert outcome.sentence.endswith(f"so that the shell does not expand it: okl {command} 'part 1*.csv' --json")
+    outcome = terminal.okl(*command.split(), "part 1.csv", "other.csv", "part 11.csv")
+    assert "got 3 files (part 1.csv, other.csv, ...)" in outcome.sentence
+    assert outcome.sentence.endswith("'*.csv'")
     Path("fourth.csv").touch()
-    told = terminal.okl(*command.split(), "part 1.csv", "other.csv", "part 11.csv")
-    assert told.sentence.endswith("Put the files into one folder, and give the folder.")
-    told = terminal.okl(*command.split(), "part 1.csv", "this", "that")
-    assert "unexpected extra argument(s)" in told.err
+    outcome = terminal.okl(*command.split(), "part 1.csv", "other.csv", "part 11.csv")
+    assert outcome.sentence.endswith("Put the files into one folder, and give the folder.")
+    outcome = terminal.okl(*command.split(), "part 1.csv", "this", "that")
+    assert "unexpected extra argument(s)" in outcome.err

@@ -1,4 +1,4 @@
-"""Commands and variables of compose.yaml and of the manifests exist: each is parsed by the program that it starts."""
+"""Commands and variables in compose.yaml and the manifests exist: the program of each command parses it."""
 
 from __future__ import annotations
 
@@ -26,19 +26,23 @@ DASK = {"scheduler": dask_scheduler.main, "worker": dask_worker.main}
 
 
 def parts() -> list[dict[str, Any]]:
-    """All containers, each with its command and the names of its variables."""
+    """Return all containers, each with its command and the names of its variables."""
     services = yaml.safe_load((INFRA / "compose.yaml").read_text())["services"].values()
-    found = [{"words": one["command"], "names": [*one.get("environment", {})]} for one in services if "command" in one]
+    containers = [
+        {"words": definition["command"], "names": [*definition.get("environment", {})]}
+        for definition in services
+        if "command" in definition
+    ]
     for path in (INFRA / "kubernetes").glob("*.yaml"):
-        for one in yaml.safe_load_all(path.read_text()):
-            pod = one.get("spec", {}).get("template", {}).get("spec", {})
+        for definition in yaml.safe_load_all(path.read_text()):
+            pod = definition.get("spec", {}).get("template", {}).get("spec", {})
             inside = [part for part in [*pod.get("initContainers", []), *pod.get("containers", [])] if "args" in part]
-            found += [{"words": part["args"], "names": [name["name"] for name in part["env"]]} for part in inside]
-    return found
+            containers += [{"words": part["args"], "names": [name["name"] for name in part["env"]]} for part in inside]
+    return containers
 
 
 def parse(words: list[str]) -> None:
-    """Parse a command line by its own program, running nothing; Dask looks whether files are there."""
+    """Parse a command line with its program, without running it; Dask checks whether files exist."""
     program, *rest = words
     if program == "dask":
         DASK[rest[0]].make_context(rest[0], list(rest[1:]))
@@ -50,17 +54,17 @@ def parse(words: list[str]) -> None:
         prefect_command.parse_args(list(rest), exit_on_error=False, print_error=False)
 
 
-def test_every_command_is_one(tmp_path: Path) -> None:
-    found = parts()
-    assert {part["words"][0] for part in found} == {"okl", "prefect", "dask"}
-    assert len(found) >= 11
+def test_every_command_is_valid(tmp_path: Path) -> None:
+    containers = parts()
+    assert {part["words"][0] for part in containers} == {"okl", "prefect", "dask"}
+    assert len(containers) >= 11
     for name in ("ca.pem", "cert.pem", "key.pem"):
         (tmp_path / name).touch()
-    for part in found:
+    for part in containers:
         parse([str(word).replace("/run/certificates", str(tmp_path)) for word in part["words"]])
 
 
-def test_the_unit_of_systemd_starts_okl_as_a_user_without_rights() -> None:
+def test_the_systemd_unit_starts_okl_as_an_unprivileged_user() -> None:
     unit = ConfigParser(interpolation=None, strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign]  # names keep their capitals
     unit.read(INFRA / "okl.service")
@@ -73,8 +77,9 @@ def test_the_unit_of_systemd_starts_okl_as_a_user_without_rights() -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd")
-def test_systemd_accepts_each_line_of_the_unit_and_not_a_wrong_one(tmp_path: Path) -> None:
-    text = (INFRA / "okl.service").read_text().replace("/opt/okl/bin/okl", "/bin/true")  # it looks for the program
+def test_systemd_accepts_the_unit_and_refuses_a_wrong_key(tmp_path: Path) -> None:
+    # systemd checks that the program exists
+    text = (INFRA / "okl.service").read_text().replace("/opt/okl/bin/okl", "/bin/true")
     for name, content in {"okl": text, "wrong": text.replace("ProtectHome", "ProtectHouse")}.items():
         (tmp_path / f"{name}.service").write_text(content)
         command = ["systemd-analyze", "verify", str(tmp_path / f"{name}.service")]
@@ -82,7 +87,7 @@ def test_systemd_accepts_each_line_of_the_unit_and_not_a_wrong_one(tmp_path: Pat
         assert ("Unknown key 'ProtectHouse'" in done.stderr, bool(done.stderr)) == ((name == "wrong",) * 2), done.stderr
 
 
-def test_a_wrong_option_would_be_noticed() -> None:
+def test_a_wrong_option_is_refused() -> None:
     with pytest.raises(click.UsageError, match="--prt"):
         parse(["dask", "scheduler", "--prt=1"])
     with pytest.raises(Exception, match="--pol"):

@@ -1,4 +1,4 @@
-"""Service levels: what is tried again, what takes too long, which firings of a schedule are made up for."""
+"""Service levels: retries, time limits, and which missed runs of a schedule are started later."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class WorkSettings(BaseModel):
 
 
 class Work(Run[WorkSettings]):
-    """A run of one stage, which does what it is told to."""
+    """A run of one stage, which performs an action of ACTIONS."""
 
     STAGES = ("work",)
     name = "work"
@@ -77,12 +77,12 @@ def deployed(client: SyncPrefectClient, name: str, schedule: IntervalSchedule | 
 
 
 def perform(client: SyncPrefectClient, run: FlowRun, stage: str, **service: Any) -> FlowRun:
-    """Perform a run of a deployment, here, as a worker's process would."""
+    """Perform a run of a deployment in this process, as a worker does."""
     run_flow(works, flow_run=run, parameters={"stage": stage, "service": service}, return_type="state")
     return client.read_flow_run(run.id)
 
 
-def test_what_may_pass_is_tried_again_and_what_may_not_is_not(client: SyncPrefectClient) -> None:
+def test_only_transient_errors_are_retried(client: SyncPrefectClient) -> None:
     def gone_at_first(attempt: int) -> None:
         if attempt < 3:
             raise ExecutionError("the workers are gone")
@@ -105,14 +105,14 @@ def test_what_may_pass_is_tried_again_and_what_may_not_is_not(client: SyncPrefec
 
 def test_a_stage_that_takes_too_long_fails(client: SyncPrefectClient) -> None:
     def sleeps(attempt: int) -> None:
-        for _ in range(1200):  # not one long sleep: the alarm that would end it is pytest's here, and in no worker
+        for _ in range(1200):  # not one long sleep: pytest's alarm would end it here, but not in a worker
             time.sleep(0.05)
 
     ACTIONS["sleeps"] = sleeps
     run = client.create_flow_run_from_deployment(deployed(client, "sleeps"))
-    begun = time.monotonic()
+    start = time.monotonic()
     failed = perform(client, run, "sleeps", stage_seconds=0.2, retries=0)
-    assert time.monotonic() - begun < 30.0
+    assert time.monotonic() - start < 30.0
     assert failed.state_name == "Failed"
     assert "Stage work exceeded its time limit of 0.2 s" in str(failed.state and failed.state.message)
 
@@ -127,7 +127,7 @@ from pydantic import BaseModel
 from tests.flows.test_levels import ACTIONS, works
 
 def deaf(attempt):
-    while True:  # what an exception cannot end, as a call of the system that never returns
+    while True:  # an exception cannot end this, like a system call that never returns
         try:
             time.sleep(0.1)
         except BaseException:
@@ -141,7 +141,7 @@ run_flow(works, flow_run=run, parameters={"stage": "deaf", "service": {"stage_se
 """
 
 
-def test_a_stage_that_cannot_be_interrupted_has_its_process_ended(client: SyncPrefectClient) -> None:
+def test_the_process_of_a_stage_that_cannot_be_interrupted_is_ended(client: SyncPrefectClient) -> None:
     run = client.create_flow_run_from_deployment(deployed(client, "hangs"))
     done = subprocess.run(
         [sys.executable, "-c", HANGS, str(run.id)],
@@ -159,7 +159,7 @@ def test_a_stage_that_cannot_be_interrupted_has_its_process_ended(client: SyncPr
 
 
 def test_missed_scheduled_runs_follow_the_policy(client: SyncPrefectClient) -> None:
-    """Real firings, which nobody performs until some are overdue; whichever begins first serves all of them."""
+    """Scheduled runs are left until some are overdue; the first one that starts replaces all of them."""
     ACTIONS["quick"] = lambda attempt: None
     every_second = IntervalSchedule(interval=timedelta(seconds=1), anchor_date=datetime.now(UTC))
     deployment = deployed(client, "late", every_second)
@@ -174,22 +174,22 @@ def test_missed_scheduled_runs_follow_the_policy(client: SyncPrefectClient) -> N
     while len(missed := overdue()) < 3:
         assert time.monotonic() < deadline
         time.sleep(0.2)
-    # which of the three is the latest is not told by their ids: less than a second late, the first would not be skipped
+    # ids do not show which of the three is the latest: if the first is less than 1 s late, it would not be skipped
     while (datetime.now(UTC) - missed[0].expected_start_time).total_seconds() < 1.5:  # type: ignore[operator]
         time.sleep(0.1)
     skipped = perform(client, missed[0], "quick", late="skip", late_seconds=1)
     states = [perform(client, run, "quick", late="once") for run in missed[1:3]]
-    everyone = perform(client, client.create_flow_run_from_deployment(deployment), "quick", late="once")
+    manual = perform(client, client.create_flow_run_from_deployment(deployment), "quick", late="once")
     client.delete_deployment(deployment)
     assert skipped.state_name == "Cancelled"
     assert "Skipped: scheduled at" in str(skipped.state and skipped.state.message)
     assert [run.state_name for run in states] == ["Completed", "Cancelled"]
     assert f"UTC, and {states[0].name} has started since" in str(states[1].state and states[1].state.message)
-    assert everyone.state_name == "Completed", "who was asked for by a person is not late"
+    assert manual.state_name == "Completed", "a run started by hand is not late"
 
 
 @pytest.mark.parametrize(
-    ("error", "passing"),
+    ("error", "transient"),
     [
         (ExecutionError("no worker"), True),
         (ConflictError("another writer"), True),
@@ -202,7 +202,7 @@ def test_missed_scheduled_runs_follow_the_policy(client: SyncPrefectClient) -> N
         (ZeroDivisionError("a bug"), False),
     ],
 )
-def test_errors_are_told_apart_by_whether_they_may_pass(error: Exception, passing: bool) -> None:
-    told = OklError("in other words")
-    told.__cause__ = error
-    assert (is_transient(error), is_transient(told)) == (passing, passing)
+def test_errors_are_transient_or_permanent(error: Exception, transient: bool) -> None:
+    wrapped = OklError("in other words")
+    wrapped.__cause__ = error
+    assert (is_transient(error), is_transient(wrapped)) == (transient, transient)

@@ -1,4 +1,4 @@
-"""What okl logs arrives in the log of the flow run, from whichever thread."""
+"""Messages that okl logs in any thread are stored in the log of the flow run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the words of a command line to one object of settings."""
+"""Parsing of command-line options into settings."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def test_command_line_wins_over_pairs_and_pairs_over_the_file(tmp_path: Path) ->
     assert Path(settings.data).is_absolute()
 
 
-def test_resumed_run_moves_from_its_scheduler_to_workers_and_stays_there_without_an_option() -> None:
+def test_a_resumed_run_keeps_its_scheduler_unless_workers_are_given() -> None:
     run = train_settings("data", {"scheduler": "tcp://127.0.0.1:1"}, {}, None, [])
-    for options, place in (({"threads": 2}, (0, run.scheduler)), ({"workers": 2}, (2, None))):
+    for options, expected in (({"threads": 2}, (0, run.scheduler)), ({"workers": 2}, (2, None))):
         resumed = resumed_settings(run, None, options, {}, None, [])
-        assert (resumed.workers, resumed.scheduler) == place
+        assert (resumed.workers, resumed.scheduler) == expected
 
 
 def test_pairs_are_read_as_toml_or_as_text() -> None:
@@ -57,7 +57,7 @@ def test_class_weights_that_are_no_pairs_are_an_error(text: str) -> None:
         TRAIN.given(dict.fromkeys(TRAIN.fields), {"class_weights": text})
 
 
-def test_every_setting_of_training_is_reached_by_an_option_or_a_pair() -> None:
+def test_every_training_setting_has_an_option_or_a_pair() -> None:
     assert set(TRAIN.fields) < set(TrainSettings.model_fields)
     settings = train_settings("data", {}, {}, None, ["ingest.compression-level=9", 'step-rule="plain"'])
     assert settings.ingest is not None
@@ -78,7 +78,7 @@ def test_every_setting_of_training_is_reached_by_an_option_or_a_pair() -> None:
         (["bandwidth=wide"], "bandwidth = 'wide'"),
     ],
 )
-def test_wrong_pairs_say_what_is_expected(pairs: list[str], message: str) -> None:
+def test_message_for_a_wrong_pair_describes_what_is_expected(pairs: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         train_settings("data", {}, {}, None, pairs)
 
@@ -128,6 +128,6 @@ def test_config_file_with_wrong_values_names_them(tmp_path: Path, content: str, 
         ({"ingst": {"xy": 1}}, r"'ingst' is not an option \(did you mean ingest\?\)"),
     ],
 )
-def test_a_setting_in_the_wrong_table_is_named_with_its_own(values: dict[str, Any], message: str) -> None:
+def test_message_for_a_setting_in_the_wrong_table_names_the_right_one(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         settings_from(RetrainSettings, {"name": "m", "source": "in"} | values, "okl deploy")

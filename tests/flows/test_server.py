@@ -1,4 +1,4 @@
-"""okl's own Prefect server as a process: how it starts, what it listens on, how it ends."""
+"""okl's own Prefect server as a process: how it starts, where it listens, how it ends."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_nothing_listens_beyond_loopback(server: TemporaryServer) -> None:
+def test_the_server_listens_on_loopback_only(server: TemporaryServer) -> None:
     assert server.process is not None
     assert listening({server.process.pid}) == [f"0100007F:{server.port:04X}"]
 
@@ -48,7 +48,7 @@ def test_telemetry_is_off(server: TemporaryServer) -> None:
     environment = Path(f"/proc/{server.process.pid}/environ").read_text().split("\0")
     assert {"DO_NOT_TRACK=1", "PREFECT_SERVER_ANALYTICS_ENABLED=false"} <= set(environment)
     assert get_json(f"{server.url}/admin/settings", login=server.login)["server"]["analytics_enabled"] is False
-    # a server that phones home first gives itself a session in its database
+    # a server with telemetry would first store a session in its database
     assert query(server.home, "select value from configuration where key = 'TELEMETRY_SESSION'") == []
 
 
@@ -57,46 +57,46 @@ def test_ctrl_c_in_the_terminal_does_not_reach_the_server(server: TemporaryServe
     assert os.getsid(server.process.pid) != os.getsid(0)
 
 
-def test_the_server_dies_with_a_killed_parent(tmp_path: Path) -> None:
+def test_the_server_ends_if_its_parent_is_killed(tmp_path: Path) -> None:
     source = (
         "import sys, time; from pathlib import Path; from flows.server import TemporaryServer\n"
         "server = TemporaryServer(Path(sys.argv[1])); server.start()\n"
         "print(server.process.pid, flush=True); time.sleep(600)"
     )
-    command = [sys.executable, "-c", source, str(tmp_path)]  # one that is ready and is orphaned: see test_stack
+    command = [sys.executable, "-c", source, str(tmp_path)]  # for an orphan that is ready, see test_stack
     with subprocess.Popen(command, env=child_environment(), stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         assert alive(child)
         parent.send_signal(signal.SIGKILL)
-    assert soon(lambda: not alive(child), 15.0), "an orphan was left behind"
+    assert soon(lambda: not alive(child), 15.0), "the server still runs"
 
 
-def test_two_runs_at_once_on_a_fresh_home_keep_all_their_records(first_home: Path) -> None:
-    said = json.loads((first_home.parent / "said.json").read_text())
-    assert said == [{"counted": 50}, "{'counted': 50}\n", ""]
+def test_two_runs_at_once_in_a_new_home_keep_all_their_records(first_home: Path) -> None:
+    outputs = json.loads((first_home.parent / "said.json").read_text())
+    assert outputs == [{"counted": 50}, "{'counted': 50}\n", ""]
     assert (prefect_home(first_home) / "server.log").read_text() == ""
     assert query(first_home, "select state_type from flow_run") == [("COMPLETED",)] * 2
     assert query(first_home, "select state_type from task_run") == [("COMPLETED",)] * 6
     assert len(query(first_home, "select id from artifact where key is not null")) == 6
     assert sorted(path.name for path in first_home.parent.iterdir()) == ["okl", "said.json"], (
-        "nothing is written outside"
+        "no other files are written"
     )
 
 
 @pytest.mark.parametrize(
-    ("content", "what"),
+    ("content", "cause"),
     [(b"no database" * 1000, r"Its database .*prefect\.db is damaged\. Restore it"), (b"", "Fix the cause, or use")],
 )
-def test_a_server_that_cannot_start_points_to_its_log_and_to_what_is_wrong(
-    content: bytes, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_message_for_a_server_that_cannot_start_names_its_log_and_the_cause(
+    content: bytes, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prefect_home(tmp_path).mkdir()
     if content:
         (prefect_home(tmp_path) / "prefect.db").write_bytes(content)
-    monkeypatch.setenv("PYTHONHOME", str(tmp_path / "nowhere"))  # so that Python ends at once, and not in some seconds
-    told = rf"ended with code \d+ .*server\.log\. {what}"
-    with TemporaryServer(tmp_path) as server, pytest.raises(ExecutionError, match=told):
+    monkeypatch.setenv("PYTHONHOME", str(tmp_path / "nowhere"))  # so that Python ends at once instead of after seconds
+    message = rf"ended with code \d+ .*server\.log\. {cause}"
+    with TemporaryServer(tmp_path) as server, pytest.raises(ExecutionError, match=message):
         server.wait_ready()
     assert str(tmp_path / "nowhere") in server.log.read_text()
 
@@ -107,7 +107,7 @@ def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         TemporaryServer(tmp_path).start()
 
 
-def test_a_removed_home_is_made_again(tmp_path: Path) -> None:
+def test_a_removed_home_is_created_again(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path)
     server = TemporaryServer(tmp_path)
     server.start()
@@ -117,7 +117,7 @@ def test_a_removed_home_is_made_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["damaged", "locked by another program", "written by a later version of Prefect"])
-def test_what_is_wrong_with_the_database_of_a_server_is_named(used_home: Path, fault: str) -> None:
+def test_a_problem_with_the_database_is_named(used_home: Path, fault: str) -> None:
     path, log = prefect_home(used_home) / "prefect.db", prefect_home(used_home) / "log"
     assert database_problem(used_home, log) == ""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -128,11 +128,11 @@ def test_what_is_wrong_with_the_database_of_a_server_is_named(used_home: Path, f
             other.execute("begin exclusive")
         else:
             log.write_text("alembic.util.exc.CommandError: Can't locate revision identified by 'ffff'\n")
-        found = database_problem(used_home, log)
-    assert re.match(rf"Its database {path} (is|was) {fault}\. (End|Restore)", found)
+        problem = database_problem(used_home, log)
+    assert re.match(rf"Its database {path} (is|was) {fault}\. (End|Restore)", problem)
 
 
-def test_a_full_disk_is_named_before_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "new" / "home"
     assert disk_problem(home) == ""
     monkeypatch.setattr(server, "LEAST_FREE_BYTES", 2**62)

@@ -1,4 +1,4 @@
-"""The local stack, started once for all: found by commands, its dead replaced, ended whole however it was started."""
+"""The local stack, started once for all tests: commands find it, dead processes are restarted, `okl down` ends all."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.flows.environment import child_environment
 from tests.flows.strangers import reached
 
 LOOPBACK = "0100007F"
-# what a command does with a run; this one waits for a file, where learning would take a whole processor
+# a command with a run that waits for a file, because training would use a whole processor
 COUNTING = """
 import os, sys, time
 from flows import foreground
@@ -57,14 +57,14 @@ class Waiting(NullObserver):
 foreground.RECORD_SECONDS = 5.0
 run = CountingRun(CountSettings(upto=3))
 print(foreground.perform_run(run, 'tests.flows.counting:counting', Waiting()), flush=True)
-os._exit(0)  # as commands do beside an unfinished recorder
+os._exit(0)  # as commands do while a recorder is unfinished
 """
 WORKERS = 1
 
 
 @pytest.fixture(scope="module")
 def home(database: Path) -> Iterator[Path]:
-    """A home folder with a migrated database, and a source beside it, where other users can enter."""
+    """A home folder with a migrated database, with a source next to it, in a folder that other users can enter."""
     folder = Path(tempfile.mkdtemp(prefix="okl-stack-"))
     folder.chmod(0o755)
     give_database(folder / "home", database)
@@ -86,7 +86,7 @@ def _no_server_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def up(home: Path) -> Outcome:
-    """What `okl up` says in a script that ignores signals, has no standard input, and leads a session of its own."""
+    """Output of `okl up` in a script that ignores signals, has no standard input, and leads its own session."""
     environment = child_environment(OKL_HOME=str(home))
     environment.pop("PREFECT_API_URL", None)
     command = f"trap '' INT TERM HUP; exec 0<&-; {sys.executable} -m flows.cli up --workers {WORKERS}"
@@ -97,7 +97,7 @@ def up(home: Path) -> Outcome:
     return Outcome(done.returncode, done.stdout, without_notice(done.stderr))
 
 
-def all_well(home: Path) -> bool:
+def is_healthy(home: Path) -> bool:
     state = live_state(stack_folder(home))
     return state is not None and set(health(state).values()) == {"ok"}
 
@@ -108,21 +108,21 @@ def pid_of(home: Path, name: str) -> int | None:
     return next(child.pid for child in state.children if child.name == name)
 
 
-def test_up_prints_the_line_that_prefect_needs(home: Path, up: Outcome) -> None:
+def test_up_prints_the_environment_for_prefect(home: Path, up: Outcome) -> None:
     state = live_state(stack_folder(home))
     assert state is not None
     assert (up.code, up.out) == (
         0,
         f'export PREFECT_API_URL={state.url} PREFECT_API_AUTH_STRING="$(cat {login_file(home)})"\n',
     )
-    waiting, said = up.err.splitlines()[:2]
+    waiting, message = up.err.splitlines()[:2]
     assert waiting == "Waiting until all processes of okl answer ..."
-    assert said.startswith("okl is up (")
-    login = Path(said.rpartition("which ask for the login in ")[2])
-    assert login.read_text().strip(), "for the pages"
+    assert message.startswith("okl is up (")
+    login = Path(message.rpartition("which ask for the login in ")[2])
+    assert login.read_text().strip(), "the login of the pages"
 
 
-def test_a_second_up_says_that_it_is_up(home: Path, up: Outcome, terminal: Terminal) -> None:
+def test_a_second_up_reports_the_running_stack(home: Path, up: Outcome, terminal: Terminal) -> None:
     pid = supervisor_of(stack_folder(home))
     again = terminal.okl("up")
     assert (again.code, again.out) == (0, up.out)
@@ -131,17 +131,20 @@ def test_a_second_up_says_that_it_is_up(home: Path, up: Outcome, terminal: Termi
 
 
 @pytest.mark.usefixtures("up")
-def test_everybody_is_told_of_and_listens_on_loopback_only(home: Path, terminal: Terminal) -> None:
-    told = terminal.okl_json("status")
-    assert [one["name"] for one in told["processes"]] == [
+def test_status_lists_every_process_and_all_listen_on_loopback_only(home: Path, terminal: Terminal) -> None:
+    status = terminal.okl_json("status")
+    assert [process["name"] for process in status["processes"]] == [
         "supervisor", "server", "scheduler", "prefect-worker", "worker-1"
     ]  # fmt: skip
-    assert all(one["pid"] and one["memory_bytes"] > 2**20 and one["restarts"] == 0 for one in told["processes"])
-    assert {one["health"] for one in told["processes"][1:]} == {"ok"}
-    supervisor = told["processes"][0]["pid"]
-    tree = {supervisor} | descendants(supervisor)
-    assert tree >= {one["pid"] for one in told["processes"]}
-    assert {address.partition(":")[0] for address in listening(tree)} == {LOOPBACK}
+    assert all(
+        process["pid"] and process["memory_bytes"] > 2**20 and process["restarts"] == 0
+        for process in status["processes"]
+    )
+    assert {process["health"] for process in status["processes"][1:]} == {"ok"}
+    supervisor = status["processes"][0]["pid"]
+    pids = {supervisor} | descendants(supervisor)
+    assert pids >= {process["pid"] for process in status["processes"]}
+    assert {address.partition(":")[0] for address in listening(pids)} == {LOOPBACK}
     assert stack_folder(home).stat().st_mode & 0o777 == 0o700
 
 
@@ -168,9 +171,7 @@ def test_another_user_of_the_machine_is_refused_at_each_port_and_file(home: Path
 
 
 @pytest.mark.usefixtures("up")
-def test_a_deployment_without_further_setting_learns_on_the_workers_of_the_stack(
-    home: Path, terminal: Terminal
-) -> None:
+def test_a_deployment_runs_on_the_workers_of_the_stack_by_default(home: Path, terminal: Terminal) -> None:
     source = str(home.parent / "rows.parquet")
     words = ["--target", "y", "--frequencies", "20", "--workers", str(WORKERS)]
     deployed = terminal.okl_json("deploy", source, *words, "--cron", "0 3 29 2 *", "--timezone", "Europe/Zurich")
@@ -184,50 +185,51 @@ def test_a_deployment_without_further_setting_learns_on_the_workers_of_the_stack
     with temporary_settings(connection(server.url, server.login)), get_client(sync_client=True) as client:
         deployment = client.read_deployment_by_name("okl-train/default")
         run = client.create_flow_run_from_deployment(deployment.id)
-        asked = f"select state_type from flow_run where id = '{run.id}'"
-        assert soon(lambda: query(home, asked) == [("COMPLETED",)], 240.0)
-    stages = f"select name, state_type from task_run where flow_run_id = '{run.id}'"
-    assert soon(lambda: dict(query(home, stages)) == dict.fromkeys(TRAIN_STAGES, "COMPLETED"), 20.0)
+        state_query = f"select state_type from flow_run where id = '{run.id}'"
+        assert soon(lambda: query(home, state_query) == [("COMPLETED",)], 240.0)
+    stage_query = f"select name, state_type from task_run where flow_run_id = '{run.id}'"
+    assert soon(lambda: dict(query(home, stage_query)) == dict.fromkeys(TRAIN_STAGES, "COMPLETED"), 20.0)
     assert len(list((home / "runs").glob("*/model"))) == 1
     (one,) = terminal.okl_json("status")["deployments"]
     assert (one["name"], one["last"]["state"]) == ("okl-train/default", "Completed")
     assert one["schedules"] == [{"cron": "0 3 29 2 *", "timezone": "Europe/Zurich"}]
-    told = (stack_folder(home) / "worker-1.log").read_text()
-    assert "versions" in told, "the run came to the worker that was there"
+    log = (stack_folder(home) / "worker-1.log").read_text()
+    assert "versions" in log, "the run used the existing worker"
 
 
 @pytest.mark.usefixtures("up")
-def test_the_dead_are_replaced_and_the_fact_is_told(home: Path, terminal: Terminal) -> None:
+def test_dead_processes_are_restarted_and_reported(home: Path, terminal: Terminal) -> None:
     before = {name: pid_of(home, name) for name in ("worker-1", "scheduler")}
     for pid in before.values():
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
     assert soon(lambda: all(pid_of(home, name) not in (None, pid) for name, pid in before.items()))
-    assert soon(lambda: all_well(home), 60.0)
-    told = {one["name"]: one for one in terminal.okl_json("status")["processes"]}
-    assert told["scheduler"]["restarts"] >= 1
-    assert told["worker-1"]["restarts"] >= 1
-    assert told["scheduler"]["ended"].startswith("ended by SIGKILL after")
+    assert soon(lambda: is_healthy(home), 60.0)
+    processes = {process["name"]: process for process in terminal.okl_json("status")["processes"]}
+    assert processes["scheduler"]["restarts"] >= 1
+    assert processes["worker-1"]["restarts"] >= 1
+    assert processes["scheduler"]["ended"].startswith("ended by SIGKILL after")
     logged = (stack_folder(home) / "supervisor.log").read_text()
     assert " okl: starting server, scheduler, prefect-worker, worker-1; Prefect's API is http://127.0.0.1:" in logged
     assert re.search(r" okl: scheduler ended by SIGKILL after \d+ s; it is started again\n", logged)
 
 
 @pytest.mark.usefixtures("up")
-def test_a_command_is_heard_of_while_it_lives_and_goes_on_when_down_ends_every_process_within_five_seconds(
+def test_a_running_command_sends_heartbeats_and_survives_down_which_takes_five_seconds(
     home: Path, terminal: Terminal
 ) -> None:
-    state, heard = live_state(stack_folder(home)), "select id from events where event = 'prefect.flow-run.heartbeat'"
+    heartbeat_query = "select id from events where event = 'prefect.flow-run.heartbeat'"
+    state = live_state(stack_folder(home))
     assert state is not None
-    runs, heartbeats = len(query(home, "select id from flow_run")), len(query(home, heard))
-    go_on = home.parent / "go on"
-    running = start_python(home, "-c", COUNTING, str(go_on))
+    runs, heartbeats = len(query(home, "select id from flow_run")), len(query(home, heartbeat_query))
+    file = home.parent / "go on"
+    running = start_python(home, "-c", COUNTING, str(file))
     assert soon(lambda: ("RUNNING",) in query(home, "select state_type from task_run where name = 'count'"), 60.0)
-    told = query(home, "select tags from flow_run order by created")
-    assert len(told) == runs + 1
-    assert "okl" in json.loads(told[-1][0]), "or no automation looks at it"
-    assert soon(lambda: len(query(home, heard)) > heartbeats)
-    assert not (home / "prefect" / "server.log").exists(), "it has started no server of its own"
+    tags = query(home, "select tags from flow_run order by created")
+    assert len(tags) == runs + 1
+    assert "okl" in json.loads(tags[-1][0]), "automations select runs by this tag"
+    assert soon(lambda: len(query(home, heartbeat_query)) > heartbeats)
+    assert not (home / "prefect" / "server.log").exists(), "the command has started no server"
     refused = terminal.okl("down")
     assert (refused.code, "A run is in progress: counting (a command, which continues" in refused.sentence) == (2, True)
     from prefect.client.orchestration import get_client
@@ -237,48 +239,50 @@ def test_a_command_is_heard_of_while_it_lives_and_goes_on_when_down_ends_every_p
     server = stack_server(home)
     assert server is not None
     with temporary_settings(connection(server.url, server.login)), get_client(sync_client=True) as client:
-        left = client.create_flow_run_from_deployment(client.read_deployment_by_name("okl-train/default").id)
-        client.set_flow_run_state(left.id, Running(), force=True)
+        unfinished = client.create_flow_run_from_deployment(client.read_deployment_by_name("okl-train/default").id)
+        client.set_flow_run_state(unfinished.id, Running(), force=True)
     stopped = terminal.okl_json("down", "--force")
     assert stopped["seconds"] < 5.0 + 1.0  # on a busy machine
     assert marked(state.instance) == []
     assert read_state(stack_folder(home)) is None
     assert terminal.okl("status").code == 1
     assert running.poll() is None
-    go_on.touch()
+    file.touch()
     outcome = wait(running)
-    assert (outcome.code, outcome.out) == (0, "{'counted': 3}\n"), "a run of a command needs no server"
+    assert (outcome.code, outcome.out) == (0, "{'counted': 3}\n"), "a command's run needs no server"
     assert "Traceback" not in outcome.err
     assert "Warning: Prefect has not recorded this run: " in outcome.err.splitlines()[-1]
 
 
 @pytest.mark.usefixtures("up")
-def test_a_killed_supervisor_leaves_no_orphan_and_one_of_two_ups_wins(home: Path) -> None:
-    both = [start(home, "up", "--workers", "0") for _ in range(2)]
+def test_a_killed_supervisor_leaves_no_orphan_and_of_two_ups_one_starts(home: Path) -> None:
+    processes = [start(home, "up", "--workers", "0") for _ in range(2)]
     assert soon(lambda: live_state(stack_folder(home)) is not None)
     state = live_state(stack_folder(home))
     assert state is not None
     assert soon(lambda: len(marked(state.instance)) == 3)
-    left = "select state_type from flow_run where deployment_id is not null and state_type != 'SCHEDULED'"
-    assert soon(lambda: {kind for (kind,) in query(home, left)} == {"COMPLETED", "CRASHED"}, 60.0), "left under way"
-    # one that comes after the kill would find no stack, and start its own
-    assert soon(lambda: all(one.poll() is not None for one in both))
+    unfinished_query = "select state_type from flow_run where deployment_id is not null and state_type != 'SCHEDULED'"
+    assert soon(lambda: {kind for (kind,) in query(home, unfinished_query)} == {"COMPLETED", "CRASHED"}, 60.0), (
+        "unfinished runs are marked as crashed"
+    )
+    # a command started after the kill would find no stack and start another one
+    assert soon(lambda: all(process.poll() is not None for process in processes))
     os.kill(state.pid, signal.SIGKILL)
-    assert soon(lambda: marked(state.instance) == [], 10.0), "an orphan was left behind"
+    assert soon(lambda: marked(state.instance) == [], 10.0), "an orphan still runs"
     assert stack_server(home) is None
     with workers_offered(home):
-        assert VARIABLE not in os.environ, "a dead stack offers nothing"
-    assert {one.wait(60) for one in both} <= {0, 1}
+        assert VARIABLE not in os.environ, "a dead stack has no workers"
+    assert {process.wait(60) for process in processes} <= {0, 1}
     down(home)
-    for one in both:
-        one.communicate()
+    for process in processes:
+        process.communicate()
     assert read_state(stack_folder(home)) is None
 
 
 @pytest.mark.parametrize("torn", [False, True])
-def test_a_state_file_without_its_supervisor_is_no_stack(tmp_path: Path, torn: bool) -> None:
+def test_a_state_file_without_its_supervisor_is_ignored(tmp_path: Path, torn: bool) -> None:
     folder = prepare(StackOptions(tmp_path))
-    # the process is there, and another one's: a restart of the machine gives numbers anew
+    # this pid belongs to another process: pids are assigned again after the machine restarts
     state = StackState(
         "none", os.getpid(), time.time(), "up", "http://127.0.0.1:9/api", "tcp://127.0.0.1:9", "okl", 1, "", "", ()
     )
@@ -287,19 +291,19 @@ def test_a_state_file_without_its_supervisor_is_no_stack(tmp_path: Path, torn: b
         (folder / "stack.json").write_text((folder / "stack.json").read_text()[:40])
     assert live_state(folder) is None
     assert stack_server(tmp_path) is None
-    assert not down(tmp_path), "nobody was ended"
+    assert not down(tmp_path), "no process was ended"
     assert not (folder / "stack.json").exists()
 
 
-def test_wrong_wishes_are_told_in_one_sentence(tmp_path: Path) -> None:
+def test_wrong_options_are_refused_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--port 70000 is invalid: expected"):
         prepare(StackOptions(tmp_path, port=70000))
     with pytest.raises(ConfigError, match=r"--workers -1 is invalid: expected"):
         prepare(StackOptions(tmp_path, workers=-1))
-    assert not down(tmp_path), "there was nothing to end"
+    assert not down(tmp_path), "no process to end"
 
 
-def test_runs_that_failed_and_recent_notices_are_told_with_their_reasons(tmp_path: Path) -> None:
+def test_status_shows_failed_runs_and_recent_notices_with_their_reasons(tmp_path: Path) -> None:
     now = datetime(2026, 3, 9, 8, 0, tzinfo=UTC)
     lines = [
         {
@@ -332,13 +336,13 @@ def test_runs_that_failed_and_recent_notices_are_told_with_their_reasons(tmp_pat
         "last": None,
         "scores_to": "/scores/{time}",
     }
-    telling = scoring | {"name": "okl-notice/default", "scores_to": None}
-    told = "\n".join(deployed_lines([one | {"scores_to": None}, scoring, telling], notices))
-    assert "  okl-notice/default  by events\n" in told
-    assert "  okl-score/churn  after each retraining\n    scores go to /scores/{time}\n" in told
-    assert 'okl-retrain/churn  "0 3 * * *" Europe/Zurich  next 2026-03-10 03:00 CET' in told
-    assert "last Failed 2026-03-09 03:01 CET: No file can be read." in told, "by the clock of the schedule"
-    assert "Kept: no better." not in told, "this run decided nothing"
+    notifying = scoring | {"name": "okl-notice/default", "scores_to": None}
+    output = "\n".join(deployed_lines([one | {"scores_to": None}, scoring, notifying], notices))
+    assert "  okl-notice/default  by events\n" in output
+    assert "  okl-score/churn  after each retraining\n    scores go to /scores/{time}\n" in output
+    assert 'okl-retrain/churn  "0 3 * * *" Europe/Zurich  next 2026-03-10 03:00 CET' in output
+    assert "last Failed 2026-03-09 03:01 CET: No file can be read." in output, "in the time zone of the schedule"
+    assert "Kept: no better." not in output, "a failed run has no decision"
     completed = one | {"scores_to": None, "last": last | {"type": "COMPLETED"}}
     assert "    Kept: no better." in deployed_lines([completed], [])
-    assert "no new data: churn  n 3" in told
+    assert "no new data: churn  n 3" in output

@@ -1,4 +1,4 @@
-"""How a stack is found that is slow to answer, and what is said of it when it ends: no process is started for it."""
+"""Finding a stack that answers slowly, and messages after it has ended; no stack is started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from flows.stack.supervisor import Child, StackOptions, listening_socket
 from okl.foundation.errors import ExecutionError
 
 
-def test_each_end_of_a_child_is_told_by_its_own_reason(tmp_path: Path) -> None:
+def test_the_end_of_a_child_is_reported_with_its_reason(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
     running = Child("waiting", command, {}, tmp_path / "waiting.log", memory_limit=1)
     for life, reason in enumerate(("used ", "ended by SIGTERM")):
@@ -48,7 +48,7 @@ def test_two_stacks_that_start_at_once_get_two_ports() -> None:
             listening_socket(port)
 
 
-# How a stack is found that is slow to answer, and what is said of it when it ends: no process is started for it.
+# Finding a stack that answers slowly, and messages after it has ended; no stack is started.
 
 WELL = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\ntrue"
 
@@ -61,7 +61,7 @@ def listener() -> Iterator[socket.socket]:
 
 @pytest.fixture
 def url(listener: socket.socket, tmp_path: Path) -> Iterator[str]:
-    """Where a stack of the home folder `tmp_path` should answer; this process has the lock of its supervisor."""
+    """URL of a stack with the home folder `tmp_path`; this process holds the lock of its supervisor."""
     folder, url = prepare(StackOptions(tmp_path)), f"http://127.0.0.1:{listener.getsockname()[1]}/api"
     lock = take_lock(folder)
     assert lock is not None
@@ -71,29 +71,27 @@ def url(listener: socket.socket, tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-def test_a_stack_that_does_not_answer_at_first_is_asked_again(
-    listener: socket.socket, url: str, tmp_path: Path
-) -> None:
-    def answer_the_second() -> None:
+def test_a_request_to_a_stack_is_retried_if_the_first_fails(listener: socket.socket, url: str, tmp_path: Path) -> None:
+    def answer_second_request() -> None:
         listener.accept()[0].close()
-        with listener.accept()[0] as asked:
-            asked.recv(4096)
-            asked.sendall(WELL)
+        with listener.accept()[0] as connection:
+            connection.recv(4096)
+            connection.sendall(WELL)
 
-    answering = Thread(target=answer_the_second, daemon=True)
-    answering.start()
+    thread = Thread(target=answer_second_request, daemon=True)
+    thread.start()
     assert stack_server(tmp_path) == StackServer(url, stack_login(tmp_path))
-    answering.join()
+    thread.join()
 
 
-def test_a_stack_that_runs_but_stays_silent_is_not_taken_for_none(url: str, tmp_path: Path) -> None:
+def test_a_running_stack_that_does_not_answer_is_an_error(url: str, tmp_path: Path) -> None:
     with pytest.raises(
         ExecutionError, match=rf"`okl up` at {url} is running, but did not answer within 0 s\. Check `okl status`"
     ):
         stack_server(tmp_path, patience_seconds=0.1)
 
 
-def test_whose_shell_points_to_a_stack_that_has_ended_is_told_how_to_forget_it() -> None:
+def test_message_after_stop_names_the_variables_to_unset() -> None:
     url = "http://127.0.0.1:4200/api"
     assert messages_after_stop(url, f"{url}/") == [
         "This shell still uses its server. Type: unset PREFECT_API_URL PREFECT_API_AUTH_STRING"
@@ -106,23 +104,23 @@ def test_whose_shell_points_to_a_stack_that_has_ended_is_told_how_to_forget_it()
     )
 
 
-def test_message_on_schedules_names_them_if_there_are_any_or_none_is_known() -> None:
+def test_message_after_stop_mentions_schedules_unless_there_are_none() -> None:
     url = "http://127.0.0.1:4200/api"
     end = "until the next okl up, which starts missed runs as set by okl deploy --late."
-    told = {n: messages_after_stop(url, None, n) for n in (0, 1, 2, None)}
-    assert told == {0: [], 1: [f"Its schedule pauses {end}"], 2: [f"Its schedules pause {end}"],
+    messages = {n: messages_after_stop(url, None, n) for n in (0, 1, 2, None)}
+    assert messages == {0: [], 1: [f"Its schedule pauses {end}"], 2: [f"Its schedules pause {end}"],
                     None: [f"Its schedules pause {end}"]}  # fmt: skip
     assert [line[:13] for line in messages_after_stop(url, url, 1)] == ["Its schedule ", "This shell st"]
     assert schedules_at("http://127.0.0.1:9/api") is None, "no server answers"
 
 
-def test_status_shows_since_when_a_run_lasts_by_the_clock_of_this_machine() -> None:
-    began = "2026-11-29T13:40:23.192329Z"
+def test_status_shows_the_start_of_a_run_in_local_time() -> None:
+    start = "2026-11-29T13:40:23.192329Z"
     run = {"id": "1", "name": "score newrows", "state": "Running", "command": False}
-    nothing: dict[str, Any] = {"processes": [], "disk": None, "code_is_current": True, "deployments": [], "notices": []}
-    runs = [run | {"since": began}, run | {"since": None, "state": "Pending"}]
-    lines = text(nothing | {"runs": runs, "url": "http://127.0.0.1:1/api", "pages": "http://127.0.0.1:1"}).splitlines()
-    local = f"{datetime.fromisoformat(began).astimezone():%Y-%m-%d %H:%M %Z}"
+    empty: dict[str, Any] = {"processes": [], "disk": None, "code_is_current": True, "deployments": [], "notices": []}
+    runs = [run | {"since": start}, run | {"since": None, "state": "Pending"}]
+    lines = text(empty | {"runs": runs, "url": "http://127.0.0.1:1/api", "pages": "http://127.0.0.1:1"}).splitlines()
+    local = f"{datetime.fromisoformat(start).astimezone():%Y-%m-%d %H:%M %Z}"
     assert [line for line in lines if "score newrows" in line] == [
         f"  score newrows  Running  since {local}",
         "  score newrows  Pending  not started",

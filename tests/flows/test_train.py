@@ -1,4 +1,4 @@
-"""Training that is recorded: the flow, and what is in the database."""
+"""Recorded training: the flow, and its records in the database."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_after_training_every_record_is_in_the_database(configured: TemporarySer
     assert "data:image/" in artifacts["okl-train-rows-report"], "pictures are inline"
     table = json.loads(json.loads(artifacts["okl-train-rows-metrics"]))
     values = [row["value"] for row in table if row["metric"] == "accuracy"]
-    assert float(f"{result['test']['accuracy']:.6g}") in values, "six digits are enough to read"
+    assert float(f"{result['test']['accuracy']:.6g}") in values, "rounded to six digits"
     assert "settings" in json.loads(parameters)
 
 
