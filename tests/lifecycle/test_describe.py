@@ -9,7 +9,7 @@ from okl.lifecycle.versions import changes_since
 from okl.models.registry import Version
 from okl.models.registry_log import Lineage, Publication
 from okl.report.training import html_report, markdown_report
-from tests.report.results import made_result, undrawn
+from tests.report.results import made_result, without_pictures
 
 
 def lineage(error: float, rows: int, **settings: Any) -> Lineage:
@@ -48,7 +48,7 @@ def test_settings_of_a_run_and_of_a_retraining_are_compared_where_both_have_them
 
 
 def test_a_report_says_what_changed_with_both_values_and_the_difference() -> None:
-    result = undrawn(made_result("binary", ("no", "yes")))
+    result = without_pictures(made_result("binary", ("no", "yes")))
     previous = changes_since(PREVIOUS, lineage(0.2, 1500, frequencies=400), "the champion so far")
     for report in (html_report, markdown_report):
         page = report(result | {"previous": previous})

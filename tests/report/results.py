@@ -1,4 +1,4 @@
-"""Results of runs that never were, with every key that a real one has: what reports are tested on."""
+"""Made-up results of runs with every key of a real result, as data for the tests of reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = 3000
 
 
 def made_result(task: Task, labels: tuple[str, ...] = (), skill: float = 1.5, target: str = "y") -> dict[str, Any]:
-    """A result as `okl train --json` prints it; with no skill the model knows nothing of the target."""
+    """Return a result as `okl train --json` prints it; with skill 0 the scores do not depend on the target."""
     rng = np.random.default_rng(0)
     n_classes = len(labels)
     if task == "regression":
@@ -89,20 +89,20 @@ def made_result(task: Task, labels: tuple[str, ...] = (), skill: float = 1.5, ta
     }
 
 
-def undrawn(result: dict[str, Any]) -> dict[str, Any]:
-    """The same without what pictures are drawn of: what is told of it takes a thousandth of the time."""
-    kept = {split: result[split] and scalar_metrics(result[split]) for split in ("train", "test")}
-    return {name: value for name, value in result.items() if name != "curve"} | kept
+def without_pictures(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the result without the data of its pictures: a report on it takes a thousandth of the time."""
+    scalar_parts = {split: result[split] and scalar_metrics(result[split]) for split in ("train", "test")}
+    return {name: value for name, value in result.items() if name != "curve"} | scalar_parts
 
 
 def figures_of(result: dict[str, Any]) -> list[Figure]:
-    """All figures of a report."""
+    """Return all figures of a report."""
     blocks = (block for section in training_page(result).sections for block in section.blocks)
     return [block for block in blocks if isinstance(block, Figure)]
 
 
 def made_regret(sign: float = 1.0, vacuous: bool = True) -> dict[str, Any]:
-    """The certificate of regret of a run that never was: 7 T^.4 against a bound of 30 T^.5; sign : of the regret."""
+    """Return a made-up certificate of regret: 7 T^.4 with a bound of 30 T^.5; sign : of the regret."""
 
     def horizon(rows: int) -> dict[str, Any]:
         loss, regret = 0.3 * rows, sign * 7.0 * rows**0.4
@@ -134,6 +134,6 @@ def made_regret(sign: float = 1.0, vacuous: bool = True) -> dict[str, Any]:
         "l1_norm": 587.8,
         "vacuous": vacuous,
     }
-    grown = 0.4 if sign > 0 else None
-    figures = {**horizons[-1], "horizons": horizons, "growth_exponent": grown, "kernel_bound": kernel}
+    exponent = 0.4 if sign > 0 else None
+    figures = {**horizons[-1], "horizons": horizons, "growth_exponent": exponent, "kernel_bound": kernel}
     return {"kind": "regret", "shown": True, "reason": "", **figures}

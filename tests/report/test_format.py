@@ -1,4 +1,4 @@
-"""What a run chose, as a person reads it in the summary, on the page and in markdown."""
+"""The values that a run chose, as described in the summary, on the page and in markdown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from okl.report.format import TERMINAL, certificate_values, chosen_facts, model_sentence
 from okl.report.sentences import warning_sentences
 from okl.report.training import html_report, markdown_report, text_summary
-from tests.report.results import made_result, undrawn
+from tests.report.results import made_result, without_pictures
 
 LED = "of the expert that leads"
 STEP = {"step_size": 0.5, "step_size_reason": "as given"}
@@ -100,7 +100,7 @@ CHOSEN: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 def result_of(solver: str, chosen: dict[str, Any]) -> dict[str, Any]:
-    result = undrawn(made_result("binary", ("no", "yes"), skill=0.0))
+    result = without_pictures(made_result("binary", ("no", "yes"), skill=0.0))
     return result | {"chosen": chosen, "settings": result["settings"] | {"solver": solver}}
 
 
@@ -125,18 +125,18 @@ def test_report_describes_the_model_in_one_sentence(name: str) -> None:
 @pytest.mark.parametrize("name", CHOSEN)
 def test_report_lists_every_chosen_value_with_its_reason_and_terminal_the_main_ones(name: str) -> None:
     solver, chosen, _ = CHOSEN[name]
-    facts, shown = dict(chosen_facts(chosen)), text_summary(result_of(solver, chosen), verbose=True)
+    facts, summary = dict(chosen_facts(chosen)), text_summary(result_of(solver, chosen), verbose=True)
     assert len(facts) == len([key for key in chosen if not key.endswith("_reason")])
-    told = " ".join(facts.values())
-    assert all(reason in told for key, reason in chosen.items() if key.endswith("_reason"))
+    fact_text = " ".join(facts.values())
+    assert all(reason in fact_text for key, reason in chosen.items() if key.endswith("_reason"))
     main = chosen_facts(chosen, TERMINAL)
-    beside = {"maps", "budget", "iteration", "held_out_rows", "left_out_rows"}
-    assert {key.removesuffix("_reason") for key in chosen} - beside <= set(TERMINAL)
+    only_in_report = {"maps", "budget", "iteration", "held_out_rows", "left_out_rows"}
+    assert {key.removesuffix("_reason") for key in chosen} - only_in_report <= set(TERMINAL)
     for label, text in main:
-        assert any(line.split("  ", 1)[0] == label and line.endswith(text) for line in shown.splitlines())
+        assert any(line.split("  ", 1)[0] == label and line.endswith(text) for line in summary.splitlines())
 
 
-def test_advice_fits_the_solver() -> None:
+def test_advice_depends_on_the_solver() -> None:
     advice = {
         name: warning_sentences(result_of(*CHOSEN[name][:2]))[0]
         for name in ("a full budget", "no budget", "frequencies")
@@ -152,12 +152,12 @@ def test_result_without_solver_has_no_model_sentence() -> None:
     assert model_sentence({"chosen": {"rank": 3}}) == ""
 
 
-def test_a_gap_has_a_scale_and_says_how_it_is_known() -> None:
+def test_a_gap_is_relative_to_the_optimum_and_states_its_evidence() -> None:
     proof = {"kind": "gap over all rows", "gap": 0.0075, "relative_gap": 0.026, "rows_sampled": 207, "exact": True}
     settings = {"solver": "wolfe", "kernel": "gaussian", "frequencies": 400}
     proved = model_sentence({"settings": settings, "certificate": proof})
     assert proved.endswith("is within 0.0075 of the optimum, 2.6% of its value (proved over all rows).")
-    likely = model_sentence({"settings": settings, "certificate": proof | {"confidence": 0.95}})
-    assert likely.endswith("of the optimum, 2.6% of its value (95% confidence, 207 sampled rows).")
+    sampled = model_sentence({"settings": settings, "certificate": proof | {"confidence": 0.95}})
+    assert sampled.endswith("of the optimum, 2.6% of its value (95% confidence, 207 sampled rows).")
     assert certificate_values(proof | {"replicates": 0, "replicate_rows": 0}) == proof
     assert "(--certify)" in model_sentence({"settings": settings | {"solver": "pegasos"}})

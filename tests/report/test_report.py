@@ -1,4 +1,4 @@
-"""Laws of reports: every number is in them, nothing is loaded from outside, nothing from the data is taken as code."""
+"""Laws of reports: they contain every number, load nothing from outside, and never run anything from the data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from okl.report.format import number, scalar_metrics
 from okl.report.results import UNSHOWN, assess
 from okl.report.sentences import summary_sentences
 from okl.report.training import html_report, markdown_report, text_summary, write_report
-from tests.report.results import figures_of, made_result, undrawn
+from tests.report.results import figures_of, made_result, without_pictures
 
 COVERS = ("Spruce/Fir", "Lodgepole Pine", "Ponderosa Pine", "Cottonwood", "Aspen", "Douglas-fir", "Krummholz")
 HOSTILE = ("<script>alert(1)</script>", "木 a|b & $x^2$ `\\frac` \n[c](d) \U0001f332")
@@ -39,7 +39,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Reader(HTMLParser):
-    """Collects tags, what they refer to, within the page or not, and the text of a page."""
+    """A parser that collects the tags, references (internal and external), headings and text of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,9 +53,9 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        found = [value or "" for name, value in attrs if name in ("src", "srcset", "href", "action")]
-        self.anchors += [value for value in found if value.startswith("#")]
-        self.references += [value for value in found if not value.startswith("#")]
+        urls = [value or "" for name, value in attrs if name in ("src", "srcset", "href", "action")]
+        self.anchors += [value for value in urls if value.startswith("#")]
+        self.references += [value for value in urls if not value.startswith("#")]
         self.ids += [value or "" for name, value in attrs if name == "id"]
         self.alts += [dict(attrs).get("alt") or ""] if tag == "img" else []
         self.headings += [""] if tag == "h2" else []
@@ -78,25 +78,25 @@ def page_of(name: str) -> str:
 
 
 def numbers_of(result: dict[str, Any]) -> list[str]:
-    """Every metric of every split of the model and its baselines, as the report writes it."""
+    """Return every metric of every split of the model and its baselines, formatted as in the report."""
     sources = [result, *result["baselines"].values()]
     return [
         number(value)
-        for of in sources
+        for source in sources
         for split in ("progressive", "train", "test")
-        for name, value in scalar_metrics(of[split]).items()
-        if UNSHOWN.get(name) not in of[split]
+        for name, value in scalar_metrics(source[split]).items()
+        if UNSHOWN.get(name) not in source[split]
     ]
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_page_holds_every_number_and_setting(name: str) -> None:
+def test_page_contains_every_number_and_setting(name: str) -> None:
     result = RESULTS[name]
     reader = read(page_of(name))
-    told = numbers_of(result)
-    assert len(set(told)) > 8
+    numbers = numbers_of(result)
+    assert len(set(numbers)) > 8
     for text in [
-        *told,
+        *numbers,
         result["weights_sha256"],
         result["dataset"]["sha256"],
         result["model"],
@@ -109,7 +109,7 @@ def test_page_holds_every_number_and_setting(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_page_refers_to_nothing_outside_itself(name: str) -> None:
+def test_page_has_no_external_references(name: str) -> None:
     page = page_of(name)
     reader = read(page)
     assert len(reader.references) == len(figures_of(RESULTS[name])) >= 2
@@ -121,7 +121,7 @@ def test_page_refers_to_nothing_outside_itself(name: str) -> None:
     assert "default-src 'none'" in page
 
 
-def test_names_from_the_data_stay_text() -> None:
+def test_names_from_the_data_are_escaped() -> None:
     result = RESULTS["hostile"]
     page, markdown = page_of("hostile"), markdown_report(result)
     reader = read(page)
@@ -162,11 +162,11 @@ def test_every_figure_has_a_caption_as_alternative_text(name: str) -> None:
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_sections_have_a_fixed_order(name: str) -> None:
-    asked = ["How good is it?", "Can I trust it?"]
-    asked += ["Which threshold?"] if RESULTS[name]["dataset"]["task"] == "binary" else []
-    asked += ["Where are its mistakes?", "How did training go?"]
-    asked += ["What was chosen, and why?", "What did it cost?", "How do I use it?", "Settings, data and provenance"]
-    assert read(page_of(name)).headings == asked
+    expected = ["How good is it?", "Can I trust it?"]
+    expected += ["Which threshold?"] if RESULTS[name]["dataset"]["task"] == "binary" else []
+    expected += ["Where are its mistakes?", "How did training go?"]
+    expected += ["What was chosen, and why?", "What did it cost?", "How do I use it?", "Settings, data and provenance"]
+    assert read(page_of(name)).headings == expected
 
 
 def test_many_classes_are_listed_by_their_largest_confusions() -> None:
@@ -174,11 +174,11 @@ def test_many_classes_are_listed_by_their_largest_confusions() -> None:
     assert "the confusion matrix of 100 classes is too large to draw" in text.lower()
     assert not [picture for picture in figures_of(RESULTS["hundred"]) if "onfusion" in picture.title]
     confusion = np.array(RESULTS["hundred"]["test"]["confusion"])
-    off = confusion - np.diag(confusion.diagonal())
-    true, named = np.unravel_index(off.argmax(), off.shape)
-    worst = text.partition("Most confused classes")[2].split("\n")
-    cells = [cell for cell in worst if cell][5:9]
-    assert cells[:3] == [f"group {true}", f"group {named}", f"{off.max():,}"]
+    mistakes = confusion - np.diag(confusion.diagonal())
+    true, predicted = np.unravel_index(mistakes.argmax(), mistakes.shape)
+    table = text.partition("Most confused classes")[2].split("\n")
+    cells = [cell for cell in table if cell][5:9]
+    assert cells[:3] == [f"group {true}", f"group {predicted}", f"{mistakes.max():,}"]
 
 
 @pytest.mark.parametrize("name", ["multiclass", "regression"])
@@ -187,17 +187,17 @@ def test_the_same_result_gives_the_same_page(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "pictures"), [("binary", 5), ("regression", 3)])
-def test_markdown_holds_every_number_and_its_pictures(name: str, pictures: int) -> None:
+def test_markdown_contains_every_number_and_its_pictures(name: str, pictures: int) -> None:
     result = RESULTS[name]
     markdown = markdown_report(result)
     assert markdown.count("](data:image/svg+xml;base64,") == len(figures_of(result)) == pictures
     text = markdown.replace("\\", "")
-    assert all(told in text for told in numbers_of(result))
+    assert all(value in text for value in numbers_of(result))
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_without_test_rows_the_run_is_assessed_by_its_progressive_error(task: str) -> None:
-    result = undrawn(RESULTS[task] | {"test": None})
+    result = without_pictures(RESULTS[task] | {"test": None})
     assert assess(result).split == "progressive"
     assert "(no test rows)" in summary_sentences(result)[1]
     page = read(html_report(result)).text
@@ -213,7 +213,7 @@ def test_missing_parts_of_a_result_are_left_out() -> None:
         assert text_summary(result)
 
 
-def test_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_page_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
     path = write_report(RESULTS["binary"], tmp_path / "report.html")
     assert path.read_text(encoding="utf-8") == page_of("binary")
     before = path.read_bytes()
@@ -236,7 +236,7 @@ def test_a_convergence_curve_without_a_positive_gap_is_drawn() -> None:
         assert is_svg(convergence_curve(points, None))
 
 
-def test_the_violation_of_constraints_is_painted_in_both_schemes() -> None:
+def test_the_violation_of_constraints_is_drawn_in_both_colour_schemes() -> None:
     points = [[100, 0.3, 0.3], [200, 0.2, 0.1]]
     picture = violation_curve(points)
     assert is_svg(picture)

@@ -18,7 +18,7 @@ PLAIN = made_result("binary", ("no", "yes"))
 RESULT = RunResult(PLAIN)
 
 
-def test_a_result_reads_as_the_dictionary_that_it_was_made_from() -> None:
+def test_a_result_equals_the_dictionary_that_it_was_made_from() -> None:
     assert isinstance(RESULT, Mapping)
     assert RESULT == PLAIN == dict(RESULT) == RESULT.as_dict()
     assert list(RESULT) == list(PLAIN)
@@ -29,7 +29,7 @@ def test_a_result_reads_as_the_dictionary_that_it_was_made_from() -> None:
         assert (type(same), same) == (RunResult, RESULT)
 
 
-def test_attributes_are_the_entries_and_empty_for_what_a_run_does_not_have() -> None:
+def test_attributes_are_the_entries_and_empty_for_missing_entries() -> None:
     assert RESULT.run == PLAIN["run"]
     assert RESULT.test == PLAIN["test"]
     assert RESULT.train == PLAIN["train"]
@@ -86,6 +86,6 @@ def test_a_result_shows_its_first_warnings_and_counts_the_others() -> None:
 
 def test_html_of_a_result_is_a_table_without_markup_from_the_data() -> None:
     hostile = PLAIN | {"run": "<img src=x>", "dataset": {"target": "<script>"}}
-    told = RunResult(hostile)._repr_html_()
-    assert set(re.findall(r"<(\w+)", told)) == {"table", "caption", "tr", "th", "td"}
-    assert "&lt;img src=x&gt;" in told
+    html = RunResult(hostile)._repr_html_()
+    assert set(re.findall(r"<(\w+)", html)) == {"table", "caption", "tr", "th", "td"}
+    assert "&lt;img src=x&gt;" in html

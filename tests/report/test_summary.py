@@ -1,4 +1,4 @@
-"""A run in a few lines and words: the terminal's summary, warnings, what was planned, what was raced."""
+"""The terminal's summary of a run, its warnings, the planned memory and the candidates of the automatic choice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from okl.report.sentences import summary_sentences, warning_sentences
 from okl.report.training import facts_section, html_report, markdown_report, text_evaluation, text_summary
 from okl.runs.results import is_mode_of_workers
 from okl.solvers.settings import TrainSettings
-from tests.report.results import made_result, undrawn
+from tests.report.results import made_result, without_pictures
 
 RESULTS: dict[str, dict[str, Any]] = {
     "binary": made_result("binary", ("no", "yes")),
@@ -47,7 +47,7 @@ def test_text_summary_is_a_headline_a_small_table_and_a_few_lines(name: str) -> 
     assert number(result["test"].get("mistake_rate", result["test"].get("rmse"))) in verbose
 
 
-def test_the_headline_says_whether_a_model_is_better_than_its_baselines() -> None:
+def test_the_headline_compares_the_model_with_its_baselines() -> None:
     def headline(accuracy: float, majority: float, linear: float) -> str:
         rates = {"test": {"mistake_rate": 1.0 - accuracy}}
         baselines = {
@@ -67,30 +67,30 @@ def test_the_headline_says_whether_a_model_is_better_than_its_baselines() -> Non
     assert headline(0.96, 0.9, 0.963).endswith("a linear model is 96.3% right: a tie (difference 0.3 ± 0.4 points).")
     assert headline(0.96, 0.9, 0.97).endswith("a linear model is 97.0% right, which is better.")
     area = {"roc_auc": 0.837, "mistake_rate": 0.022, "confusion": [[1900, 0], [40, 60]]}
-    told = text_summary({"criterion": "auc", "test": area, "baselines": {"majority": {"test": {"roc_auc": 0.5}}}})
-    assert told.splitlines()[0] == "ROC AUC 0.837; chance 0.500."
-    assert "Warning" not in told
+    summary = text_summary({"criterion": "auc", "test": area, "baselines": {"majority": {"test": {"roc_auc": 0.5}}}})
+    assert summary.splitlines()[0] == "ROC AUC 0.837; chance 0.500."
+    assert "Warning" not in summary
 
 
-def test_a_mode_that_workers_decided_is_a_warning() -> None:
-    asked = {"data": "rows", "solver": "fogd"}
-    assert is_mode_of_workers(TrainSettings(**asked, workers=2))
-    for other in ({}, {"workers": 2, "mode": "sum"}):
-        assert not is_mode_of_workers(TrainSettings(**asked, **other))
+def test_a_mode_chosen_because_of_workers_is_a_warning() -> None:
+    options = {"data": "rows", "solver": "fogd"}
+    assert is_mode_of_workers(TrainSettings(**options, workers=2))
+    for other_options in ({}, {"workers": 2, "mode": "sum"}):
+        assert not is_mode_of_workers(TrainSettings(**options, **other_options))
     assert not is_mode_of_workers(TrainSettings(data="rows", solver="ridge", workers=2))
     result = {"test": {"mistake_rate": 0.1}, "settings": {"solver": "fogd"}, "mode": "sum", "mode_of_workers": True}
     assert warning_sentences(result)[0].startswith("On workers fogd takes fewer steps (mode sum) than in one process")
 
 
-def test_a_model_that_ranks_rows_is_told_from_one_of_no_use() -> None:
-    measured = {"mistake_rate": 0.022, "roc_auc": 0.837}
-    result = {"test": measured, "baselines": {"majority": {"test": {"mistake_rate": 0.022}}}}
+def test_warning_of_a_constant_model_depends_on_whether_it_ranks_rows() -> None:
+    metrics = {"mistake_rate": 0.022, "roc_auc": 0.837}
+    result = {"test": metrics, "baselines": {"majority": {"test": {"mistake_rate": 0.022}}}}
     (useful,) = warning_sentences(result)
     assert "It does rank rows (ROC AUC 0.8370): use its scores, or --optimise log-loss." in useful
     assert "Scale" not in useful
-    (useless,) = warning_sentences(result | {"test": measured | {"roc_auc": 0.51}})
+    (useless,) = warning_sentences(result | {"test": metrics | {"roc_auc": 0.51}})
     assert "Scale the columns, or try" in useless
-    (scaled,) = warning_sentences(result | {"test": measured | {"roc_auc": 0.51}, "settings": {"rescale": "standard"}})
+    (scaled,) = warning_sentences(result | {"test": metrics | {"roc_auc": 0.51}, "settings": {"rescale": "standard"}})
     assert "Scale" not in scaled
 
 
@@ -108,37 +108,39 @@ def test_summary_shows_the_command_to_predict(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("rate", "right"), [(0.0, "100%"), (0.1234, "87.7%"), (0.00031, "99.97%"), (4e-5, "99.996%")])
-def test_summary_rounds_no_mistakes_away(rate: float, right: str) -> None:
+def test_summary_does_not_round_mistakes_to_zero(rate: float, right: str) -> None:
     result = {"test": {"mistake_rate": rate}, "dataset": {"test_rows": 100_000}}
     assert text_summary(RESULTS["binary"] | result).startswith(f"{right} right on 100,000 test rows; always ")
 
 
 def test_summary_shows_the_time_of_the_automatic_choice() -> None:
-    raced = RESULTS["binary"] | {"choice": {"why": [], "seconds": 4.5}}
-    assert "7.8 s, of which 4.5 s for the automatic choice\n" in text_summary(raced, verbose=True)
+    result = RESULTS["binary"] | {"choice": {"why": [], "seconds": 4.5}}
+    assert "7.8 s, of which 4.5 s for the automatic choice\n" in text_summary(result, verbose=True)
     assert "7.8 s\n" in text_summary(RESULTS["binary"], verbose=True)
 
 
-def test_summary_and_report_say_where_the_time_went() -> None:
+def test_summary_and_report_show_the_time_of_each_part() -> None:
     stages = [["ingest", 0.0, 3.0], ["plan", 3.0, 150.0], ["learn", 150.0, 170.5], ["evaluate", 170.5, 200.0]]
     slow = RESULTS["binary"] | {"total_seconds": 203.0, "timeline": {"stages": stages}}
     parts = "20.5 s training, 29.5 s baselines, evaluation and importance, 3.0 s the rest"
     assert f"  3.0 s reading rows, 147.0 s preparation, {parts}\n" in text_summary(slow)
     chosen = text_summary(slow | {"choice": {"why": [], "seconds": 140.0}})
     assert f"  3.0 s reading rows, 147.0 s choice of the model, {parts}\n" in chosen
-    assert f"Of the total time: 3.0 s reading rows, 147.0 s preparation, {parts}." in html_report(undrawn(slow))
+    assert f"Of the total time: 3.0 s reading rows, 147.0 s preparation, {parts}." in html_report(
+        without_pictures(slow)
+    )
     assert "\nTime " not in text_summary(slow | {"timeline": {"stages": [["plan", 0.0, 0.9], ["learn", 0.9, 9.0]]}})
 
 
 @pytest.mark.parametrize("task", ["binary", "regression"])
 def test_every_report_warns_of_a_model_no_better_than_the_constant_baseline(task: Any) -> None:
-    poor = undrawn(made_result(task, ("no", "yes") if task == "binary" else (), skill=0.0))
-    verdict = assess(poor)
-    assert verdict.beats_constant is False
+    poor = without_pictures(made_result(task, ("no", "yes") if task == "binary" else (), skill=0.0))
+    assessment = assess(poor)
+    assert assessment.beats_constant is False
     assert assess(RESULTS[task]).beats_constant is True
     for report in (html_report, markdown_report, text_summary):
         assert f"is {'worse' if task == 'binary' else 'no better'} than always predicting" in report(poor)
-    assert "no better than" not in html_report(undrawn(RESULTS[task])) + text_summary(RESULTS[task])
+    assert "no better than" not in html_report(without_pictures(RESULTS[task])) + text_summary(RESULTS[task])
 
 
 def test_warning_of_a_log_loss_no_better_than_the_shares_of_the_classes() -> None:
@@ -161,7 +163,7 @@ def test_warning_of_a_log_loss_no_better_than_the_shares_of_the_classes() -> Non
     assert "no better than the shares of the classes, the same probabilities for all" in warning(0.2, 0.1, (8, 1, 1))
 
 
-def test_records_of_columns_are_no_lines_of_the_facts() -> None:
+def test_facts_have_no_lines_for_records_of_columns() -> None:
     importance = {"rows": 200, "columns": [{"column": "plan", "increase": 0.01}]}
     (run, *_) = facts_section(RunResult(RESULTS["binary"] | {"importance": importance})).blocks
     assert isinstance(run, Table)
@@ -169,7 +171,7 @@ def test_records_of_columns_are_no_lines_of_the_facts() -> None:
     assert "importance.columns" not in [name for name, _ in run.rows]
 
 
-def test_neighbouring_thresholds_have_the_digits_that_tell_them_apart() -> None:
+def test_neighbouring_thresholds_have_enough_digits_to_differ() -> None:
     points = [[0.0196402, 2, 1], [0.0195981, 5, 2], [0.0012, 60, 3]]
     measured = {"confusion": [[96, 0], [4, 0]], "reliability": {"of": "score"},
                 "thresholds": {"rows": 100, "positive": 4, "points": points}}  # fmt: skip
@@ -179,9 +181,12 @@ def test_neighbouring_thresholds_have_the_digits_that_tell_them_apart() -> None:
 def test_a_gap_of_rounding_errors_is_the_optimum() -> None:
     proof = {"kind": "duality gap", "iterations": 12, "objective": 0.5, "dual_objective": 0.5}
     settings = {"solver": "l2-svm", "map": "fourier"}
-    for gap, said in ((9.853e-32, "is proven to be the optimum, up to rounding."), (1e-3, "relative gap of 0.0010 to")):
+    for gap, expected in (
+        (9.853e-32, "is proven to be the optimum, up to rounding."),
+        (1e-3, "relative gap of 0.0010 to"),
+    ):
         solved = RESULTS["binary"] | {"certificate": proof | {"relative_gap": gap}, "settings": settings}
-        assert said in text_summary(solved)
+        assert expected in text_summary(solved)
         assert "e-32 to the optimum" not in text_summary(solved)
 
 
@@ -221,9 +226,9 @@ def test_test_rows_that_are_harder_than_left_out_rows_are_named_instead_of_other
     assert harder.startswith("Test rows are harder than rows left out of training: 40.00% mistakes, expected 2.00%.")
     assert ("--validation blocks" in harder) == (validation == "rows")
     assert linear.endswith("35.00% mistakes, this model 40.00% mistakes.")
-    for rare, judged in ((1, False), (9, False), (10, True)):
+    for rare, expected in ((1, False), (9, False), (10, True)):
         test = {"mistake_rate": 0.4, "confusion": [[900, 740 - rare], [0, rare]]}
-        assert (harder in warning_sentences(result | {"test": test})) == judged
+        assert (harder in warning_sentences(result | {"test": test})) == expected
     usual, hint = warning_sentences(result | {"choice": choice | {"sizes": [{"score": 0.65}]}})
     assert "nearly linear" in usual
     assert hint == "m"
@@ -235,12 +240,12 @@ def test_test_rows_that_are_harder_than_left_out_rows_are_named_instead_of_other
     }
     (far,) = warning_sentences(prices | {"choice": squared})
     assert "root mean squared error 2, expected 0.4243." in far
-    clipped = {"settings": {"solver": "ridge", "huber": 1.345}}  # these scores are of clipped targets
+    clipped = {"settings": {"solver": "ridge", "huber": 1.345}}  # here scores are measured on clipped targets
     assert not warning_sentences(prices | clipped | {"choice": squared})
     assert not warning_sentences(prices | {"test": {"mse": 0.3}, "choice": squared})
 
 
-def test_a_column_that_decides_nearly_perfect_predictions_alone_is_named() -> None:
+def test_a_single_column_behind_nearly_perfect_predictions_is_named() -> None:
     columns = [{"column": "customer id", "rise": 0.49}, {"column": "x0", "rise": 0.0}]
     result: dict[str, Any] = {
         "test": {"mistake_rate": 0.001},
@@ -255,7 +260,8 @@ def test_a_column_that_decides_nearly_perfect_predictions_alone_is_named() -> No
     assert warning_sentences(fractional)[0].endswith("0.10% mistakes. If it contains the target: --drop 'customer id'.")
     assert not warning_sentences(result | {"test": {"mistake_rate": 0.01}})
     assert not warning_sentences(result | {"dataset": {"test_rows": 50}})
-    most = {"columns": [columns[0], {"column": "x0", "rise": 0.15}]}  # a number of a person, beside the person's age
+    # such as a customer number, with the customer's age
+    most = {"columns": [columns[0], {"column": "x0", "rise": 0.15}]}
     (warning,) = warning_sentences(result | {"importance": most})
     assert warning.startswith("Column 'customer id' decides most predictions: 0.10% mistakes.")
     shared = {"columns": [columns[0], {"column": "x0", "rise": 0.3}]}
@@ -273,9 +279,9 @@ def test_kernel_is_not_blamed_if_the_linear_map_was_chosen() -> None:
     without_steps = {"chosen": {"bandwidth": 3.0}, "settings": {"solver": "pegasos"}}
     (bandwidth,) = warning_sentences(result | without_steps)
     assert bandwidth.endswith("The kernel does not help here, or its bandwidth is unsuitable.")
-    by_itself = {"chosen": {"bandwidth": 3.0}, "choice": {"why": ["best"]}}
-    of_prices = {"dataset": {"test_rows": 1000, "task": "regression"}}
-    (automatic,) = warning_sentences(result | by_itself | of_prices)
+    automatic_choice = {"chosen": {"bandwidth": 3.0}, "choice": {"why": ["best"]}}
+    regression = {"dataset": {"test_rows": 1000, "task": "regression"}}
+    (automatic,) = warning_sentences(result | automatic_choice | regression)
     assert automatic.endswith("nearly linear: try --solver ridge --kernel linear.")
     (linear,) = warning_sentences(result | {"chosen": {"maps": 6, "map": "linear"}})
     assert "kernel" not in linear
@@ -287,12 +293,12 @@ def test_kernel_is_not_blamed_if_the_linear_map_was_chosen() -> None:
     assert chosen.endswith("this model root mean squared error 2.449. This model is also linear.")
 
 
-def test_errors_on_training_rows_are_warned_of_with_advice() -> None:
+def test_errors_on_training_rows_are_a_warning_with_advice() -> None:
     learnt = {"mistake_rate": 0.02, "accuracy": 0.98}
     majority = {"train": {"mistake_rate": 0.5}}
-    (told,) = warning_sentences({"train": learnt, "baselines": {"majority": majority}, "rows": 500})
-    assert told.startswith("The error was measured only on training rows")
-    assert "--holdout 0.2" in told
+    (warning,) = warning_sentences({"train": learnt, "baselines": {"majority": majority}, "rows": 500})
+    assert warning.startswith("The error was measured only on training rows")
+    assert "--holdout 0.2" in warning
     for split in ("test", "progressive"):
         honest = {"train": learnt, split: learnt, "baselines": {"majority": majority | {split: majority["train"]}}}
         assert warning_sentences(honest | {"rows": 500}) == []
@@ -308,8 +314,8 @@ def test_progressive_error_of_several_passes_is_not_called_unseen() -> None:
     (warning,) = warning_sentences(result)
     assert warning.startswith("The error was measured over 20 passes of training and may be larger on new rows")
     assert "--holdout" in warning
-    told = summary_sentences(result)[1]
-    assert told.startswith(
+    sentence = summary_sentences(result)[1]
+    assert sentence.startswith(
         "96.0% right on 300 training rows, each predicted before the update (no test rows) over 20 passes"
     )
     assert "unseen rows" not in html_report(result)
@@ -320,28 +326,28 @@ def test_progressive_error_of_several_passes_is_not_called_unseen() -> None:
 
 
 def test_test_rows_of_one_class_are_not_called_missing() -> None:
-    """A criterion of two classes is measured on training rows then."""
+    """A criterion of two classes is then measured on training rows."""
     auc = {"roc_auc": 0.62, "confusion": [[470, 9], [0, 1]]}
     result = {
         "rows": 480, "train": auc, "test": {"roc_auc": None, "mistake_rate": 0.0, "confusion": [[120, 0], [0, 0]]},
         "criterion": "auc", "dataset": {"task": "binary", "test_rows": 120},
         "baselines": {"majority": {"train": {"roc_auc": 0.5}}},
     }  # fmt: skip
-    told = summary_sentences(result)[1]
-    assert "480 training rows (all test rows are of one class)" in told, told
-    (warning,) = [one for one in warning_sentences(result) if "only on training rows" in one]
+    sentence = summary_sentences(result)[1]
+    assert "480 training rows (all test rows are of one class)" in sentence, sentence
+    (warning,) = [text for text in warning_sentences(result) if "only on training rows" in text]
     assert "All test rows are of one class: hold out more" in warning
 
 
-def test_the_report_of_a_run_in_a_store_lies_at_its_url() -> None:
+def test_the_report_of_a_run_in_object_storage_has_a_url() -> None:
     assert "s3://bucket/runs/one/report.html" in text_summary({"run": "s3://bucket/runs/one"})
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_every_report_shows_the_planned_memory(workers: int) -> None:
     plan = {"worker_bytes": 777 * 2**20, "worker_limit_bytes": 2**30, "read_again_share": 0.375}
-    told = undrawn(RESULTS["binary"]) | {"memory_plan": plan, "workers": workers}
-    for text in (text_summary(told, verbose=True), unescape(html_report(told)), markdown_report(told)):
+    result = without_pictures(RESULTS["binary"]) | {"memory_plan": plan, "workers": workers}
+    for text in (text_summary(result, verbose=True), unescape(html_report(result)), markdown_report(result)):
         assert f"planned: at most 777 of 1,024 MiB{' per worker' if workers else ''}; 38% of" in text
     assert "planned" not in text_summary(RESULTS["binary"], verbose=True)
 
@@ -352,7 +358,9 @@ def test_numbers_that_are_not_numbers_become_a_dash() -> None:
         line.split() for line in text_summary(result).splitlines() if line.startswith(("ROC AUC", "Average precision"))
     ]
     assert [row[-3] for row in rows] == ["-", "-"]
-    assert not re.search(r"\bnan\b", re.sub(r"data:image/svg\+xml;base64,[^\"]*", "", html_report(undrawn(result))))
+    assert not re.search(
+        r"\bnan\b", re.sub(r"data:image/svg\+xml;base64,[^\"]*", "", html_report(without_pictures(result)))
+    )
 
 
 def test_many_warnings_of_the_data_are_counted_not_listed() -> None:
@@ -386,11 +394,11 @@ def test_means_of_predictions_and_targets_that_differ_are_a_warning(scale: float
         f"On test rows, the mean prediction is {number(scale * targets.mean())}, the mean target "
         f"{number(targets.mean())}: sums of predictions are too {'low' if scale < 1.0 else 'high'}."
     )
-    found = [warning for warning in warning_sentences(result) if "sums of predictions" in warning]
-    assert found == ([f"{expected} For sums, use --solver ridge without --huber (least squares)."] if warned else [])
+    warnings = [warning for warning in warning_sentences(result) if "sums of predictions" in warning]
+    assert warnings == ([f"{expected} For sums, use --solver ridge without --huber (least squares)."] if warned else [])
     least_squares = warning_sentences(result | {"settings": {"huber": None}})
     assert (expected in least_squares) == warned
-    del test["bias"]  # of an earlier version
+    del test["bias"]  # as in a result of an earlier version
     assert not any("sums of predictions" in warning for warning in warning_sentences(result))
 
 
@@ -410,7 +418,7 @@ def test_sparse_rows_in_random_frequencies_are_a_warning() -> None:
     assert not any("Rows are sparse" in warning for warning in warning_sentences(result))
 
 
-def test_an_evaluation_is_a_table_beside_a_constant() -> None:
+def test_an_evaluation_is_a_table_with_the_constant_baseline() -> None:
     metrics = {"accuracy": 0.5, "roc_auc": None, "confusion": [[1, 1], [1, 1]]}
     result = {"metrics": metrics, "rows": 1234, "baselines": {"majority": {"accuracy": 0.4, "roc_auc": 0.5}}}
     assert text_evaluation(result).splitlines() == [
@@ -447,26 +455,26 @@ def test_several_classes_have_a_table_with_the_rarest_marked() -> None:
 def test_report_shows_the_candidates_of_the_automatic_choice_with_reasons() -> None:
     names = ("fogd, gaussian", "linear", "<b>scs</b>")
     candidates = [
-        {"name": name, "score": score, "rows": 4096, "seconds": 0.5 + place, "kept": place < 2}
-        for place, (name, score) in enumerate(zip(names, (0.91, 0.85, None), strict=True))
+        {"name": name, "score": score, "rows": 4096, "seconds": 0.5 + position, "kept": position < 2}
+        for position, (name, score) in enumerate(zip(names, (0.91, 0.85, None), strict=True))
     ]
-    raced = {"rows": 4096, "seconds": 7.5, "candidates": candidates, "why": ["fogd made the fewest mistakes."]}
-    plain = undrawn(RESULTS["binary"])
+    choice = {"rows": 4096, "seconds": 7.5, "candidates": candidates, "why": ["fogd made the fewest mistakes."]}
+    plain = without_pictures(RESULTS["binary"])
     for report in (html_report, markdown_report):
-        told = report(plain | {"choice": raced})
-        assert "3 candidates were compared on 4,096 rows in 7.5 s." in told
-        assert "fogd made the fewest mistakes." in told
-        assert "<b>scs" not in told
+        output = report(plain | {"choice": choice})
+        assert "3 candidates were compared on 4,096 rows in 7.5 s." in output
+        assert "fogd made the fewest mistakes." in output
+        assert "<b>scs" not in output
         for text in (*names[:2], "&lt;b&gt;scs", "0.9100", "0.8500", "9% of 4,096 rows", "2.5 s"):
-            assert text in told, text
+            assert text in output, text
         assert "were compared on" not in report(plain)
-    page = html_report(plain | {"choice": raced})
+    page = html_report(plain | {"choice": choice})
     assert re.findall(r'class="(strong|weak)" style="width:([\d.]+)%"', page)[-2:] == [
         ("strong", "60.0"),
         ("weak", "100.0"),
     ]
-    raced["why"] = ["Linear, of 3 candidates: 15% mistakes."]  # a kernel that is better by chance only is not taken
-    page = html_report(plain | {"choice": raced})
+    choice["why"] = ["Linear, of 3 candidates: 15% mistakes."]  # a kernel that is better only by chance is not chosen
+    page = html_report(plain | {"choice": choice})
     assert re.findall(r'class="(strong|weak)" style="width:([\d.]+)%"', page)[-2:] == [
         ("strong", "100.0"),
         ("weak", "60.0"),
@@ -486,16 +494,16 @@ def test_a_tie_by_the_criterion_names_another_metric_that_clearly_differs() -> N
         baselines[baseline]["test"]["excess"] = excess  # type: ignore[assignment]
         return {"test": {"mse": 4.0, "mae": 0.75}, "baselines": baselines, "dataset": {"test_rows": 1000}}
 
-    def told(mae_error: float) -> str:
+    def headline(mae_error: float) -> str:
         return text_summary(result(mae_error)).splitlines()[0]
 
     clear = "a tie (within two standard errors), but the mean absolute error of the model, 0.7500, is clearly lower "
     clear += "than that of the baseline, 2."
-    assert told(0.1).endswith(clear)
-    assert told(1.0).endswith("a tie (within two standard errors).")
-    alike = result(0.1)
-    alike["test"]["mae"] = 2.0 - 1e-6
-    assert text_summary(alike).splitlines()[0].endswith("a tie (within two standard errors).")
+    assert headline(0.1).endswith(clear)
+    assert headline(1.0).endswith("a tie (within two standard errors).")
+    equal = result(0.1)
+    equal["test"]["mae"] = 2.0 - 1e-6
+    assert text_summary(equal).splitlines()[0].endswith("a tie (within two standard errors).")
     assert not any("by chance" in warning for warning in warning_sentences(result(0.1, "mean")))
     worse = result(0.1, "mean")
     worse["test"] |= {"mse": 31.0, "mae": 5.0}
@@ -508,7 +516,7 @@ def test_a_tie_by_the_criterion_names_another_metric_that_clearly_differs() -> N
     assert any("by chance" in warning for warning in warning_sentences(chance))
 
 
-def test_a_class_that_is_not_rare_gets_no_advice_for_rare_ones() -> None:
+def test_a_frequent_class_gets_no_advice_for_rare_classes() -> None:
     def missed(rows: int) -> str:
         test = {"mistake_rate": 0.1, "confusion": [[100, 0], [rows, 0]]}
         return warning_sentences({"test": test, "dataset": {"labels": ["no", "yes"], "test_rows": 100 + rows}})[0]
@@ -524,25 +532,25 @@ def test_few_test_rows_are_a_warning() -> None:
     assert not warning_sentences(result | {"dataset": {"test_rows": 30}})
 
 
-def test_a_run_over_its_budget_says_by_how_much_and_why() -> None:
-    def told(nominal: float, choosing: float) -> str:
+def test_summary_of_a_run_over_its_budget_shows_the_excess_and_its_cause() -> None:
+    def summary(nominal: float, choosing: float) -> str:
         choice = {"why": [], "budget_seconds": 10.0, "nominal_seconds": nominal, "seconds": choosing}
         return text_summary({"choice": choice, "seconds": 4.0})
 
-    assert "Budget" not in told(8.0, 6.5)
+    assert "Budget" not in summary(8.0, 6.5)
     slow = (
         "Budget      the choice and the training took 34.0 s, 24.0 s more than --budget-seconds 10: the budget counts"
     )
-    assert slow in told(8.0, 30.0)
+    assert slow in summary(8.0, 30.0)
     choice = {"why": [], "budget_seconds": 10.0, "nominal_seconds": 8.0, "seconds": 2.0}
     timeline = {"stages": [["encode", 1.0, 41.0]]}
-    tried = text_summary({"choice": choice, "seconds": 4.0, "timeline": timeline})
-    assert "the trial of encodings, the choice and the training took 46.0 s, 36.0 s more than" in tried
-    assert "operations (8.0 s of two cores)" in told(8.0, 30.0)
-    assert "--budget-seconds 10: the smallest choice and model need 31.0 s\n" in told(31.0, 30.0)
+    with_encoding = text_summary({"choice": choice, "seconds": 4.0, "timeline": timeline})
+    assert "the trial of encodings, the choice and the training took 46.0 s, 36.0 s more than" in with_encoding
+    assert "operations (8.0 s of two cores)" in summary(8.0, 30.0)
+    assert "--budget-seconds 10: the smallest choice and model need 31.0 s\n" in summary(31.0, 30.0)
 
 
-def test_a_left_out_text_is_named_first_and_in_place_of_vague_advice() -> None:
+def test_a_left_out_text_column_is_named_first_and_replaces_vague_advice() -> None:
     text = "Column 'body' is left out: its 90 different values look like texts. --text body takes their words."
     result: dict[str, Any] = {
         "test": {"mistake_rate": 0.4},

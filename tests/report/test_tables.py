@@ -1,4 +1,4 @@
-"""Any table, from a file to predictions: text, dates and gaps are learnt from, and made the same way ever after."""
+"""Any table, from a file to predictions: text, dates and missing values, encoded alike in training and prediction."""
 
 from __future__ import annotations
 
@@ -28,10 +28,14 @@ TEXT_AND_DATES = ("city", "job", "at")
 
 
 def trained(source: Path, out: Path, **ingest: Any) -> dict[str, Any]:
-    asked = settings_from(IngestSettings, {"target": "label", "missing": "mean", "dates": "parts"} | ingest, "test")
+    ingest_settings = settings_from(
+        IngestSettings, {"target": "label", "missing": "mean", "dates": "parts"} | ingest, "test"
+    )
     options = {"bandwidth": 4.0, "step_size": 1.0, "frequencies": 50, "passes": 4}
     return train(
-        settings_from(TrainSettings, {"data": str(source), "ingest": asked, "out": str(out)} | options, "test")
+        settings_from(
+            TrainSettings, {"data": str(source), "ingest": ingest_settings, "out": str(out)} | options, "test"
+        )
     )
 
 
@@ -48,25 +52,25 @@ def model(folder: Path) -> Model:
     return load_model(folder / "run" / "model")
 
 
-def test_text_and_dates_are_worth_learning_from(folder: Path) -> None:
-    whole = json.loads((folder / "run" / "result.json").read_text())
-    numbers = trained(folder / "rows.csv", folder / "numbers", scale="standard", drop=TEXT_AND_DATES)
-    assert numbers["test"]["accuracy"] < 0.75
-    assert whole["test"]["accuracy"] > numbers["test"]["accuracy"] + 0.1
+def test_text_and_dates_improve_a_model(folder: Path) -> None:
+    all_columns = json.loads((folder / "run" / "result.json").read_text())
+    only_numbers = trained(folder / "rows.csv", folder / "numbers", scale="standard", drop=TEXT_AND_DATES)
+    assert only_numbers["test"]["accuracy"] < 0.75
+    assert all_columns["test"]["accuracy"] > only_numbers["test"]["accuracy"] + 0.1
 
 
-def test_a_model_file_makes_the_inputs_that_the_model_made(model: Model, tmp_path: Path) -> None:
+def test_a_stored_model_encodes_inputs_like_the_original(model: Model, tmp_path: Path) -> None:
     rows = mixed(300, seed=5).drop(columns="label")
     save_model(model, tmp_path / "copy")
-    again = load_model(tmp_path / "copy")
-    assert again.schema == model.schema
-    np.testing.assert_array_equal(again.scores(rows), model.scores(rows))
+    loaded = load_model(tmp_path / "copy")
+    assert loaded.schema == model.schema
+    np.testing.assert_array_equal(loaded.scores(rows), model.scores(rows))
     assert json.loads((tmp_path / "copy" / "model.json").read_text())["format_version"] == 3
     uncalibrated = replace(model, predictor=base_of(model.predictor))
     save_model(uncalibrated, tmp_path / "uncalibrated")
     assert json.loads((tmp_path / "uncalibrated" / "model.json").read_text())["format_version"] == 2
     assert not load_model(tmp_path / "uncalibrated").has_probabilities
-    np.testing.assert_array_equal(again.predict_proba(rows), model.predict_proba(rows))
+    np.testing.assert_array_equal(loaded.predict_proba(rows), model.predict_proba(rows))
     plain = replace(uncalibrated, schema=replace(model.schema, encodings=(), missing="zero"))
     save_model(plain, tmp_path / "plain")
     stored = json.loads((tmp_path / "plain" / "model.json").read_text())
@@ -97,7 +101,7 @@ def test_pandas_arrow_csv_and_parquet_get_the_same_scores(folder: Path, model: M
         np.testing.assert_array_equal(pq.read_table(tmp_path / "out" / source)["score"].to_numpy(), scores)
 
 
-def test_the_source_and_its_data_set_are_measured_alike(folder: Path) -> None:
+def test_the_source_and_its_data_set_get_equal_metrics(folder: Path) -> None:
     def measured(source: Path) -> dict[str, Any]:
         given = {"model": str(folder / "run" / "model"), "source": str(source), "split": "all"}
         metrics = evaluate_model(settings_from(EvaluateSettings, given, "test"))["metrics"]
@@ -109,13 +113,13 @@ def test_the_source_and_its_data_set_are_measured_alike(folder: Path) -> None:
     assert measured(folder / "rows.csv") == pytest.approx(measured(folder / "run" / "data"))
 
 
-def test_a_constraint_on_a_column_of_text_says_how_to_keep_it(model: Model) -> None:
+def test_message_for_a_constraint_on_a_text_column_names_the_key_option(model: Model) -> None:
     constraints, _ = parse_constraints(("abs(difference(city=Paris, city=Berlin)) <= 0.1",))
     with pytest.raises(DataError, match=r"constrained column 'city' was encoded as inputs .* with --key city"):
         check_columns(model.schema, constraints, "data")
 
 
-def test_what_is_no_table_of_the_model_is_an_error(model: Model) -> None:
+def test_a_table_that_does_not_fit_the_model_is_an_error(model: Model) -> None:
     rows = mixed(5)
     with pytest.raises(ModelError, match=r"but got shape \(5, 3\).*or a table, .* with the columns city, job, age"):
         model.scores(np.zeros((5, 3)))

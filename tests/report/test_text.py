@@ -1,4 +1,4 @@
-"""Laws of the report on regret: sentences, horizons and figures, or the reason why there are none."""
+"""Laws of the report on regret: sentences, horizons and figures, or the reason why they are missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from okl.report.trust import regret_blocks
 from tests.report.results import figures_of, made_regret, made_result
 
 PLAIN = {name: value for name, value in made_result("binary", ("no", "yes")).items() if name != "curve"}
-PLAIN["test"] = {"mistake_rate": 0.2}  # one picture less to draw
+PLAIN["test"] = {"mistake_rate": 0.2}  # one picture less
 CERTIFIED = PLAIN | {"certificate": made_regret()}
 BEATEN = PLAIN | {"certificate": made_regret(sign=-1.0)}
 REASON = "Nothing keeps the weights within a class to compare them with: Set a radius."
@@ -42,7 +42,7 @@ READERS: dict[str, Callable[[dict[str, Any]], str]] = {"page": page_text, "markd
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_a_certificate_of_regret_is_a_sentence_and_a_line_a_horizon(reader: str) -> None:
+def test_a_certificate_of_regret_is_a_sentence_and_one_line_per_horizon(reader: str) -> None:
     text, proof = READERS[reader](CERTIFIED), CERTIFIED["certificate"]
     assert "Total loss over 100,000 rows: 30,000, 700 more than that of the best fixed weights" in text
     assert "in the ball of radius 12.5 (0.0070 per row)" in text
@@ -50,13 +50,13 @@ def test_a_certificate_of_regret_is_a_sentence_and_a_line_a_horizon(reader: str)
     assert "bound of the regret is 9,487, 13.55 times as large" in text
     assert "grows as rows^0.400" in text
     assert len(proof["horizons"]) == 5
-    for one in proof["horizons"]:
-        told = [number(one[name]) for name in ("rows", "regret", "average_regret", "bound")]
-        told += [number(one["bound"] / one["regret"]), number(one["loss"]), "0.8%"]
-        assert re.search(r"[\s|]+".join(map(re.escape, told)), text), told
+    for horizon in proof["horizons"]:
+        cells = [number(horizon[name]) for name in ("rows", "regret", "average_regret", "bound")]
+        cells += [number(horizon["bound"] / horizon["regret"]), number(horizon["loss"]), "0.8%"]
+        assert re.search(r"[\s|]+".join(map(re.escape, cells)), text), cells
 
 
-def test_regret_is_drawn_twice_log_log() -> None:
+def test_regret_is_drawn_in_two_log_log_figures() -> None:
     drawn = figures_of(CERTIFIED)
     assert [picture.title for picture in drawn if "egret" in picture.title] == PAIR
     pair = [picture.draw() for picture in drawn if picture.title in PAIR]
@@ -71,9 +71,9 @@ def test_regret_is_drawn_twice_log_log() -> None:
 
 def test_terminal_shows_regret_and_kernel_bound_in_one_line_each() -> None:
     lines = text_summary(CERTIFIED).splitlines()
-    told = {line.split("  ")[0]: line for line in lines if line.startswith(("Regret", "Kernel bound"))}
-    assert told["Regret"].endswith("700, at most 934.4 (0.0070 per row; bound 9,487); it grows as rows^0.40")
-    assert told["Kernel bound"].endswith("45 million by Theorem 1 (vacuous: not below the total loss)")
+    labelled = {line.split("  ")[0]: line for line in lines if line.startswith(("Regret", "Kernel bound"))}
+    assert labelled["Regret"].endswith("700, at most 934.4 (0.0070 per row; bound 9,487); it grows as rows^0.40")
+    assert labelled["Kernel bound"].endswith("45 million by Theorem 1 (vacuous: not below the total loss)")
     assert len(lines) == len(text_summary(PLAIN).splitlines()) + 2
 
 
@@ -87,7 +87,7 @@ def test_theorem_1_is_printed_everywhere_and_marked_where_it_is_vacuous(vacuous:
         assert ("is vacuous" in text or "(vacuous" in text) == vacuous
 
 
-def test_without_a_ball_there_is_a_reason_and_no_figure() -> None:
+def test_without_a_radius_there_is_a_reason_and_no_figure() -> None:
     for text in (page_text(REFUSED), markdown_text(REFUSED)):
         assert f"No regret is shown. {REASON}" in text
         assert "Bound / regret" not in text

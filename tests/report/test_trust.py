@@ -20,68 +20,72 @@ from okl.report.quality import (
 from okl.report.results import RunResult
 from okl.report.training import markdown_report, text_summary
 from okl.report.trust import trust_section
-from tests.report.results import made_result, undrawn
+from tests.report.results import made_result, without_pictures
 
 BINARY = made_result("binary", ("no", "yes"))
 CLASSES = made_result("multiclass", ("a", "b", "c"))
 
 
 def reliability_of(result: dict[str, Any]) -> list[Any]:
-    """Blocks on test rows if there are any."""
+    """Return the blocks on test rows, or on training rows if there are no test rows."""
     rows_name = "test rows" if result.get("test") else "training rows (seen in training)"
     labels = result.get("dataset", {}).get("labels", ())
     measured = result.get("test") or result["train"]
     return reliability_blocks(measured, labels, result.get("settings", {}), rows_name)
 
 
-def told(blocks: list[Any]) -> str:
+def paragraph_text(blocks: list[Any]) -> str:
     return " ".join(block.text for block in blocks if isinstance(block, Paragraph))
 
 
 def test_report_shows_the_calibration_error_of_logistic_scores() -> None:
-    words, picture = reliability_of(BINARY | {"settings": {"loss": "logistic"}})
-    assert isinstance(words, Paragraph)
+    paragraph, picture = reliability_of(BINARY | {"settings": {"loss": "logistic"}})
+    assert isinstance(paragraph, Paragraph)
     assert isinstance(picture, Figure)
     bins = BINARY["test"]["reliability"]["bins"]
-    off = calibration_error(bins)
-    assert off == pytest.approx(
-        sum(one["rows"] * abs(one["hits"] / one["rows"] - one["probability"]) for one in bins) / 1000
-    )
-    assert f"The calibration error on test rows is {100 * off:.2g}%." in words.text
-    assert "probability of yes" in words.text
+    error = calibration_error(bins)
+    errors = [each["rows"] * abs(each["hits"] / each["rows"] - each["probability"]) for each in bins]
+    assert error == pytest.approx(sum(errors) / 1000)
+    assert f"The calibration error on test rows is {100 * error:.2g}%." in paragraph.text
+    assert "probability of yes" in paragraph.text
     assert picture.title == "Reliability of probabilities, test rows"
     scores = reliability_of(BINARY)[1]
     assert isinstance(scores, Figure)
     assert picture.draw() == picture.draw() != scores.draw()
 
 
-def test_report_says_that_scores_of_other_losses_are_not_probabilities() -> None:
+def test_report_states_that_scores_of_other_losses_are_not_probabilities() -> None:
     for result, what in ((BINARY, "scores"), (CLASSES, "margins")):
         blocks = reliability_of(result)
-        assert "are not probabilities" in told(blocks)
+        assert "are not probabilities" in paragraph_text(blocks)
         assert [block.title for block in blocks if isinstance(block, Figure)] == [f"Reliability of {what}, test rows"]
     trained = reliability_of(BINARY | {"test": None})
-    assert "training rows (seen in training)" in told(trained)
-    assert "no reliability curve" in told(reliability_of({"test": {"confusion": [[1, 0], [0, 1]]}}))
+    assert "training rows (seen in training)" in paragraph_text(trained)
+    assert "no reliability curve" in paragraph_text(reliability_of({"test": {"confusion": [[1, 0], [0, 1]]}}))
     assert reliability_of(made_result("regression")) == []
 
 
 @pytest.mark.parametrize("result", [BINARY, CLASSES])
-def test_report_and_summary_say_where_probabilities_come_from(result: dict[str, Any]) -> None:
-    found = {"on": "900 test rows", "slope": 2.0, "offsets": [0.5], **({"threshold": 0.25} if result is BINARY else {})}
-    on = result | {"calibration": found}
-    for text in (text_summary(on), markdown_report(on)):
+def test_report_and_summary_describe_how_probabilities_were_calibrated(result: dict[str, Any]) -> None:
+    calibration = {
+        "on": "900 test rows",
+        "slope": 2.0,
+        "offsets": [0.5],
+        **({"threshold": 0.25} if result is BINARY else {}),
+    }
+    calibrated = result | {"calibration": calibration}
+    for text in (text_summary(calibrated), markdown_report(calibrated)):
         assert "calibrated on 900 test rows, whose log loss is therefore too low by about 0.0022" in text
         assert ("'yes' is predicted from 0.2500 on" in text) == (result is BINARY)
-    weighted = on | {"settings": on["settings"] | {"class_weights": "balanced"}}
+    weighted = calibrated | {"settings": calibrated["settings"] | {"class_weights": "balanced"}}
     for text in (text_summary(weighted), markdown_report(weighted)):
-        said = "; the predicted class need not be the most probable one, because of the class weights" in text
-        assert said == (result is CLASSES)
-    none = result | {"calibration": {"none": "Hold some out (--holdout 0.2)."}}
-    assert "Probabilities: none. Hold some out (--holdout 0.2)." in markdown_report(none).replace("\\", "")
+        note = "; the predicted class need not be the most probable one, because of the class weights"
+        assert (note in text) == (result is CLASSES)
+    uncalibrated = result | {"calibration": {"none": "Hold some out (--holdout 0.2)."}}
+    assert "Probabilities: none. Hold some out (--holdout 0.2)." in markdown_report(uncalibrated).replace("\\", "")
 
 
-def test_intervals_of_shares_hold_them_and_stay_inside() -> None:
+def test_intervals_of_shares_contain_them_and_stay_between_0_and_1() -> None:
     hits, rows = np.array([0.0, 5.0, 50.0, 100.0]), np.array([10.0, 10.0, 100.0, 100.0])
     low, high = wilson(hits, rows)
     assert (low <= hits / rows + 1e-12).all()
@@ -95,7 +99,7 @@ def test_intervals_of_shares_hold_them_and_stay_inside() -> None:
 
 
 def trust_text(result: dict[str, Any]) -> str:
-    return told(list(trust_section(RunResult(undrawn(result))).blocks))
+    return paragraph_text(list(trust_section(RunResult(without_pictures(result))).blocks))
 
 
 def test_report_shows_standard_error_and_training_error() -> None:
@@ -124,7 +128,7 @@ def test_the_worst_pairs_and_classes_come_first() -> None:
 
 
 @pytest.mark.parametrize("spread", [0.5, 3.0])
-def test_stated_quantiles_of_absolute_errors_are_right_for_heavy_tails(spread: float) -> None:
+def test_quantiles_of_absolute_errors_are_right_for_heavy_tails(spread: float) -> None:
     rng = np.random.default_rng(0)
     targets = np.exp(rng.normal(0.0, spread, 20_000)) * rng.choice([-1.0, 1.0], 20_000)
     tally = measure("regression", np.zeros(20_000), targets)
@@ -134,17 +138,17 @@ def test_stated_quantiles_of_absolute_errors_are_right_for_heavy_tails(spread: f
         assert exact <= bound * (1.0 + 1e-6) < exact * 1.02  # values are rounded to float32
     (_, half), (_, most) = measured["residual_histogram"]["absolute_quantiles"]
     text = f"The absolute error is at most {number(half)} on 50% of the reserved rows, at most {number(most)} on 90%"
-    assert text in told(mistake_tables(measured, (), "y", "reserved rows"))
+    assert text in paragraph_text(mistake_tables(measured, (), "y", "reserved rows"))
     parts = [measure("regression", np.zeros(len(part)), part) for part in np.array_split(targets, 7)]
     for merged in (merge(parts[::-1]), merge([merge(parts[:2]), merge(parts[2:])])):
         assert merged.report()["residual_histogram"] == measured["residual_histogram"]
 
 
-def test_results_without_quantiles_of_absolute_errors_state_none() -> None:
+def test_reports_on_results_without_quantiles_of_absolute_errors_show_none() -> None:
     result = made_result("regression")
-    assert "The absolute error is at most" in told(list(mistakes_section(RunResult(result)).blocks))
+    assert "The absolute error is at most" in paragraph_text(list(mistakes_section(RunResult(result)).blocks))
     del result["test"]["residual_histogram"]["absolute_quantiles"]
     blocks = list(mistakes_section(RunResult(result)).blocks)
-    assert "The absolute error" not in told(blocks)
+    assert "The absolute error" not in paragraph_text(blocks)
     assert "Residuals, test rows" in [block.title for block in blocks if isinstance(block, Figure)]
     assert mistake_tables({}, (), "y", "rows") == []
