@@ -1,4 +1,4 @@
-"""A made-up table of numbers, text, dates and bools, with gaps, whose target depends on all of them."""
+"""A made-up table of numbers, text, dates and bools, with missing values, whose target depends on all columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 CITIES = ("Berlin", "Paris", "Rome, IT", "São Paulo")
-PULL = {"Berlin": -1.5, "Paris": 1.5, "Rome, IT": 0.0, "São Paulo": 2.0}
+EFFECTS = {"Berlin": -1.5, "Paris": 1.5, "Rome, IT": 0.0, "São Paulo": 2.0}
 
 
 def mixed(rows: int = 1200, seed: int = 0) -> pd.DataFrame:
@@ -15,8 +15,8 @@ def mixed(rows: int = 1200, seed: int = 0) -> pd.DataFrame:
     job = np.array([f"job {i:02}" for i in np.minimum(random.zipf(1.3, rows), 40)])
     at = pd.Timestamp("2024-02-01 06:00") + pd.to_timedelta(random.integers(0, 800 * 24, rows), unit="h")
     age = random.normal(40.0, 10.0, rows)
-    pull = np.array([PULL[one] for one in city]) + 1.5 * np.sin(2 * np.pi * np.asarray(at.hour) / 24)
-    signal = pull + 0.05 * (age - 40.0) + 0.3 * random.normal(size=rows)
+    effect = np.array([EFFECTS[name] for name in city]) + 1.5 * np.sin(2 * np.pi * np.asarray(at.hour) / 24)
+    signal = effect + 0.05 * (age - 40.0) + 0.3 * random.normal(size=rows)
     city[random.random(rows) < 0.05] = None
     return pd.DataFrame(
         {

@@ -1,7 +1,7 @@
-"""Odd files: small files as spreadsheets, exports and mistakes make them, and what okl must make of each.
+"""Odd files: small files as made by spreadsheets, exports and mistakes, and what okl must read from each.
 
-`FILES` maps a file name to its content and to the expected columns, or to a pattern of the sentence of refusal. Every
-file has the target y, or none at all.
+`FILES` maps a file name to its content and to the expected columns, or to a pattern of the error message. Every
+file has the target y, or no target at all.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def odd(name: str, content: str | bytes, expected: Mapping[str, Any] | str, note
 
 
 def column(name: str, words: list[str], values: list[Any] | str, note: str = "", separator: str = ",") -> None:
-    """Add a CSV file with a column a of these words, quoted where they hold the separator, beside y = 0, 1, 0, ..."""
+    """Add a CSV file with a column a of these words, quoted where they hold the separator, next to y = 0, 1, 0, ..."""
     quoted = [f'"{word}"' if separator in word else word for word in words]
     lines = [f"a{separator}y", *(f"{word}{separator}{row % 2}" for row, word in enumerate(quoted))]
     targets = [float(row % 2) for row in range(len(words))]

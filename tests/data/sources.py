@@ -1,4 +1,4 @@
-"""Small sources and settings for the tests of the store."""
+"""Small sources and settings for the tests of data sets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def settings(**values: Any) -> IngestSettings:
 
 
 def table(rows: int = 1000, columns: int = 5, seed: int = 0, **more: Any) -> pa.Table:
-    """Columns a, b, c, ... of float32, a target y of -1 and 1 that depends on them, and more columns."""
+    """Return columns a, b, c, ... of float32, a target y of -1 and 1 that depends on them, and more columns."""
     random = np.random.default_rng(seed)
     inputs = (random.normal(size=(columns, rows)) * (1 + np.arange(columns))[:, None] + 3).astype(np.float32)
     target = np.where(inputs[0] + random.normal(size=rows) > 3, 1, -1)
@@ -27,7 +27,7 @@ def table(rows: int = 1000, columns: int = 5, seed: int = 0, **more: Any) -> pa.
 
 
 def replaced(original: pa.Table, name: str, values: Any) -> pa.Table:
-    """The table with other values in one column."""
+    """Return the table with other values in one column."""
     return original.set_column(original.schema.names.index(name), name, pa.array(values))
 
 

@@ -1,4 +1,4 @@
-"""Every kind of bad input ends in one clear sentence, and leaves nothing behind."""
+"""Every kind of bad input ends in one clear sentence and leaves no files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.data.sources import parquet, settings, table
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_bad_input_is_one_clear_sentence_and_leaves_nothing_behind(tmp_path: Path, name: str) -> None:
+def test_bad_input_is_one_clear_sentence_and_leaves_no_files(tmp_path: Path, name: str) -> None:
     prepare, values, message = CASES[name]
     source = prepare(tmp_path)
     before = sorted(tmp_path.rglob("*"))
@@ -33,24 +33,24 @@ EARLY = ["missing file", "not Parquet", "truncated file", "no target column", "a
 
 
 @pytest.mark.parametrize("name", EARLY)
-def test_what_can_be_seen_early_is_seen_before_rows_are_read(tmp_path: Path, name: str) -> None:
+def test_check_source_finds_errors_before_ingest(tmp_path: Path, name: str) -> None:
     prepare, values, message = CASES[name]
     with pytest.raises(DataError, match=message):
         check_source(prepare(tmp_path), settings(**values))
 
 
-def test_missing_values_are_told_by_column_with_their_shares(tmp_path: Path) -> None:
+def test_message_for_missing_values_names_columns_and_their_shares(tmp_path: Path) -> None:
     gaps = {"on": pa.array([None, *range(99)], pa.date32()), "flag": pa.array([True, False, None, None] * 25)}
-    words = pa.array([None, "x"] * 50)  # there is an input for a word that is missing
+    words = pa.array([None, "x"] * 50)  # missing words have their own input
     source = parquet(tmp_path, table(100, 2, **gaps, words=words))
-    told = r"'flag' has no value .* in row 2 .*; of 100 rows read, 50% miss 'flag'\. Fill them, or .* --missing mean"
-    with pytest.raises(DataError, match=told):
+    message = r"'flag' has no value .* in row 2 .*; of 100 rows read, 50% miss 'flag'\. Fill them, or .* --missing mean"
+    with pytest.raises(DataError, match=message):
         check_source(source, settings(dates="drop", missing="error"))
     with pytest.raises(DataError, match=r"'on' has no value .* row 0 .* 1% miss 'on', 50% miss 'flag'\. "):
         check_source(source, settings(dates="parts", missing="error"))
     check_source(source, settings(dates="drop", drop=("flag",), missing="error"))
     check_source(source, settings(dates="parts", missing="mean"))
-    parquet(tmp_path, pq.read_table(source).slice(0, 0), "a.parquet")  # which comes first
+    parquet(tmp_path, pq.read_table(source).slice(0, 0), "a.parquet")  # the first file in the folder
     with pytest.raises(DataError, match=r"source\.parquet: column 'flag' has no value"):
         check_source(tmp_path, settings(dates="drop", missing="error"))
 
@@ -73,7 +73,7 @@ def test_settings_that_exclude_each_other_are_an_error(tmp_path: Path, values: d
     assert [path.name for path in tmp_path.iterdir()] == ["source.parquet"]
 
 
-def test_a_destination_that_is_no_data_set_is_never_touched(tmp_path: Path) -> None:
+def test_a_destination_that_is_not_a_data_set_is_never_changed(tmp_path: Path) -> None:
     source = parquet(tmp_path, table(100))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
@@ -91,14 +91,14 @@ def test_a_destination_that_cannot_be_written_is_an_error(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["source.parquet"]
 
 
-def test_what_comes_to_the_destination_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+def test_a_destination_created_during_ingest_is_not_replaced(tmp_path: Path) -> None:
     source = parquet(tmp_path, table(100))
 
-    def meddle(done: int, total: int | None) -> None:
+    def create_folder(done: int, total: int | None) -> None:
         (tmp_path / "data").mkdir()
 
     with pytest.raises(DataError, match="exists and is not a data set"):
-        ingest(source, tmp_path / "data", settings(), progress=meddle)
+        ingest(source, tmp_path / "data", settings(), progress=create_folder)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "source.parquet"]
 
 

@@ -1,4 +1,4 @@
-"""Paths that only odd tables take."""
+"""Edge cases of unusual tables."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def test_dictionaries_that_differ_between_chunks_are_one_column(tmp_path: Path) 
     np.testing.assert_array_equal(inputs[:, 1:], [[1.0, 0.0], [0.0, 1.0]])
 
 
-def test_a_time_zone_that_is_not_known_is_an_error() -> None:
+def test_an_unknown_time_zone_is_an_error() -> None:
     with pytest.raises(DataError, match=r"zone 'Mars/Base' cannot be converted on this machine"):
         date_parts(pa.array([0, 1], pa.timestamp("us", "UTC")), True, "Mars/Base")
 
 
-def test_categories_that_are_times_of_a_zone_that_is_not_known_are_an_error(tmp_path: Path) -> None:
+def test_categories_of_times_in_an_unknown_zone_are_an_error(tmp_path: Path) -> None:
     at = pa.array([0, 1] * 50, pa.timestamp("us", "Mars/Base"))
     source = parquet(tmp_path, table(100, 1, at=at))
     with pytest.raises(
@@ -61,7 +61,7 @@ def test_a_table_of_identifiers_has_no_inputs(tmp_path: Path) -> None:
         ingest(source, tmp_path / "data", settings())
 
 
-def test_a_column_of_very_many_words_is_left_out_unless_it_was_asked_for(
+def test_a_text_column_with_many_values_is_left_out_unless_requested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ingest_run, "MOST_VALUES", 20)
@@ -74,32 +74,30 @@ def test_a_column_of_very_many_words_is_left_out_unless_it_was_asked_for(
         ingest(source, tmp_path / "other", settings(categories=("w",)))
 
 
-def test_what_looks_odd_in_the_rows_is_told(tmp_path: Path) -> None:
+def test_suspicious_rows_are_warnings(tmp_path: Path) -> None:
     content = replaced(table(700, 2), "y", np.arange(700) % 25).append_column("split", pa.array(["train"] * 700))
     data = ingest(parquet(tmp_path, content), tmp_path / "data", settings()).dataset
-    told = " ".join(data.warnings)
-    assert "No row is a test row" in told
-    assert "The 25 whole values of target 'y' were taken as classes" in told
+    warnings = " ".join(data.warnings)
+    assert "No row is a test row" in warnings
+    assert "The 25 whole values of target 'y' were taken as classes" in warnings
 
 
 @pytest.mark.parametrize("last", ['"a\nb"', "c"])
-def test_rows_are_counted_whatever_lies_at_the_ends_of_blocks(
-    last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_row_counts_do_not_depend_on_block_ends(last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv, "BLOCK_BYTES", 4096)
     monkeypatch.setattr(csv, "RANGE_BYTES", 4 * 4096)
     path = tmp_path / "s.csv"
     path.write_text("x,w,y\n" + f"1,{last},0\n2,{last},1\n" * 3000)
     plain = open_source(path)
     assert sum(batch.batch.num_rows for batch in plain.batches()) == 6000
-    looked = scan_source(plain, None)
-    assert [str(kind) for kind in looked.schema.types] == ["int64", "string", "int64"]
-    assert sum(batch.batch.num_rows for batch in looked.batches()) == 6000
-    assert looked.rows in ((6000,) if last == "c" else (6000, None))
+    scanned = scan_source(plain, None)
+    assert [str(kind) for kind in scanned.schema.types] == ["int64", "string", "int64"]
+    assert sum(batch.batch.num_rows for batch in scanned.batches()) == 6000
+    assert scanned.rows in ((6000,) if last == "c" else (6000, None))
 
 
-def test_a_line_end_in_a_name_is_none_of_the_rows(tmp_path: Path) -> None:
-    """What is compressed is looked through, and its header was taken for a row: all its columns became text."""
+def test_a_line_end_in_a_name_is_not_a_row(tmp_path: Path) -> None:
+    """Compressed files are scanned first; a header counted as a row would make all columns text."""
     source = tmp_path / "s.csv.gz"
     source.write_bytes(gzip.compress(b'"line\nend",y,w\n' + b"0,1,2.5\n1,0,3.5\n" * 30))
     data = ingest(source, tmp_path / "data", settings(missing="mean")).dataset
@@ -109,7 +107,7 @@ def test_a_line_end_in_a_name_is_none_of_the_rows(tmp_path: Path) -> None:
     assert [shard.sha256 for shard in again.shards] == [shard.sha256 for shard in data.shards]
 
 
-def test_a_word_far_below_is_no_target_of_regression(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_word_in_a_late_row_is_not_a_regression_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv, "BLOCK_BYTES", 4096)
     source = tmp_path / "s.csv"
     source.write_text("a,y\n" + "1,2.5\n2,3.5\n" * 1000 + "3,unknown\n")
@@ -118,7 +116,7 @@ def test_a_word_far_below_is_no_target_of_regression(tmp_path: Path, monkeypatch
     assert not (tmp_path / "data").exists()
 
 
-def test_a_word_among_many_different_numbers_is_no_class(tmp_path: Path) -> None:
+def test_a_word_among_many_different_numbers_is_not_a_class(tmp_path: Path) -> None:
     source = tmp_path / "s.csv"
     source.write_text("a,y\n" + "".join(f"{i % 7},{i / 8}\n" for i in range(200)) + "3,oops\n")
     with pytest.raises(DataError, match=r"'y', row 200 .* but it holds 'oops'. Correct the value, or leave it empty"):
@@ -127,33 +125,33 @@ def test_a_word_among_many_different_numbers_is_no_class(tmp_path: Path) -> None
     assert len(ingest(source, tmp_path / "data", settings()).dataset.schema.labels) == 6
 
 
-def test_spellings_that_differ_in_case_or_spaces_only_are_told_of(tmp_path: Path) -> None:
+def test_values_that_differ_only_in_case_or_spaces_are_a_warning(tmp_path: Path) -> None:
     plans, labels = ["basic", "Basic ", "premium", "PREMIUM", "gold"], ["yes", "no", "Yes"]
     lines = [f"{index},{plans[index % 5]},{labels[index % 3]}" for index in range(60)]
     source = tmp_path / "plans.csv"
     source.write_text("\n".join(["age,plan,left", *lines]) + "\n")
-    made = ingest(source, tmp_path / "made", settings(target="left"))
-    told = [warning for warning in made.dataset.warnings if "spaces only" in warning]
-    assert told == [
+    ingested = ingest(source, tmp_path / "made", settings(target="left"))
+    warnings = [warning for warning in ingested.dataset.warnings if "spaces only" in warning]
+    assert warnings == [
         "Some labels of target 'left' differ in case or spaces only: 'Yes' and 'yes'. They are classes of their own; "
         "if they mean the same, write them alike in the source.",
         "Some categories of column 'plan' differ in case or spaces only: 'Basic ' and 'basic'; 'PREMIUM' and "
         "'premium'. They are inputs of their own; if they mean the same, write them alike in the source.",
     ]
-    assert made.dataset.schema.labels == ("Yes", "no", "yes")
+    assert ingested.dataset.schema.labels == ("Yes", "no", "yes")
 
 
-def test_a_row_without_a_target_is_left_out_alone_and_counted(tmp_path: Path) -> None:
-    whole, gone = table(200, 3), [4, 90, 91]
-    targets = whole["y"].to_numpy().astype(np.float64)
-    targets[gone] = np.nan
-    source = parquet(tmp_path, replaced(whole, "y", targets))
-    found = ingest(source, tmp_path / "data", settings(missing="error")).dataset
-    kept = parquet(tmp_path, whole.take(np.delete(np.arange(200), gone)), "kept.parquet")
-    expected = ingest(kept, tmp_path / "expected", settings(missing="error")).dataset
-    assert [shard.sha256 for shard in found.shards] == [shard.sha256 for shard in expected.shards]
-    assert "3 of 200 rows were dropped for a missing target 'y'." in found.warnings
-    assert found.rows("train") == 197
+def test_only_rows_without_a_target_are_left_out_and_counted(tmp_path: Path) -> None:
+    content, without_target = table(200, 3), [4, 90, 91]
+    targets = content["y"].to_numpy().astype(np.float64)
+    targets[without_target] = np.nan
+    source = parquet(tmp_path, replaced(content, "y", targets))
+    data = ingest(source, tmp_path / "data", settings(missing="error")).dataset
+    complete_rows = parquet(tmp_path, content.take(np.delete(np.arange(200), without_target)), "kept.parquet")
+    expected = ingest(complete_rows, tmp_path / "expected", settings(missing="error")).dataset
+    assert [shard.sha256 for shard in data.shards] == [shard.sha256 for shard in expected.shards]
+    assert "3 of 200 rows were dropped for a missing target 'y'." in data.warnings
+    assert data.rows("train") == 197
 
 
 def classes_of(n_rows: int, rare: int) -> pa.Table:
@@ -171,25 +169,25 @@ def test_test_rows_of_a_run_are_a_fifth_of_each_class_and_at_least_one(rare: int
         labels = [str(label) for label in data.schema.labels]
         return [labels[int(index)] for index in sample_rows(data, "test", 10**6, 0, "float32").targets]
 
-    one, again, other = (test_classes(seed, name) for seed, name in ((0, "one"), (0, "again"), (1, "other")))
-    assert one == again
-    counts = {label: one.count(label) for label in ("a", "b", "rare")}
+    first, again, other_seed = (test_classes(seed, name) for seed, name in ((0, "one"), (0, "again"), (1, "other")))
+    assert first == again
+    counts = {label: first.count(label) for label in ("a", "b", "rare")}
     assert counts["rare"] == (0 if rare == 1 else max(1, round(0.2 * rare)))
     halves = np.bincount(np.arange(500 - rare) % 2)
     assert [counts["a"], counts["b"]] == [round(0.2 * half) for half in halves]
-    assert len(other) == len(one)
+    assert len(other_seed) == len(first)
 
 
-def test_a_split_that_is_there_is_kept_and_a_share_that_is_asked_for(tmp_path: Path) -> None:
+def test_an_existing_split_and_a_requested_share_override_the_default(tmp_path: Path) -> None:
     split = np.where(np.arange(500) < 50, "test", "train")
     named = parquet(tmp_path, classes_of(500, 5).append_column("split", pa.array(split)), "named.parquet")
     assert ingest(named, tmp_path / "named", settings(), default_holdout=0.2).dataset.rows("test") == 50
     source = parquet(tmp_path, classes_of(500, 5))
-    asked, plain = (
+    with_default, without_default = (
         ingest(source, tmp_path / name, settings(holdout=0.4), default_holdout=share).dataset
         for name, share in (("asked", 0.2), ("plain", None))
     )
-    assert asked.sha256 == plain.sha256
+    assert with_default.sha256 == without_default.sha256
     numbers = pa.table({"x": np.arange(40.0), "y": np.random.default_rng(0).normal(size=40)})
     regression = ingest(
         parquet(tmp_path, numbers, "n.parquet"), tmp_path / "n", settings(), default_holdout=0.2

@@ -1,4 +1,4 @@
-"""What fuzzing has found (tests/benchmarks/fuzz.py), each as small as it could be made: a clear error, or right."""
+"""Minimal cases found by fuzzing (tests/benchmarks/fuzz.py): each gives a clear error or a correct result."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def edited(model: Path, edit: Edit) -> Path:
-    """The model, edited and signed again, as by a person who means it."""
+def edit_model(model: Path, edit: Edit) -> Path:
+    """Edit the description of the model and store it with a valid digest; return the model."""
     path = model / DESCRIPTION
     description = json.loads(path.read_text())
     del description["description_sha256"]
     edit(description)
     body = json.dumps(description, indent=1, ensure_ascii=False).encode(errors="surrogatepass")
-    stated = description | {"description_sha256": hashlib.sha256(body).hexdigest()}
-    path.write_bytes(json.dumps(stated, indent=1, ensure_ascii=False).encode(errors="surrogatepass"))
+    signed = description | {"description_sha256": hashlib.sha256(body).hexdigest()}
+    path.write_bytes(json.dumps(signed, indent=1, ensure_ascii=False).encode(errors="surrogatepass"))
     return model
 
 
-def within(*path: str | int, to: Any) -> Edit:
+def set_value(*path: str | int, to: Any) -> Edit:
     def edit(content: Any) -> None:
         for key in path[:-1]:
             content = content[key]
@@ -55,29 +55,29 @@ def within(*path: str | int, to: Any) -> Edit:
 EDITS: dict[str, tuple[Edit, str]] = {
     "no digest of the weights": (lambda d: d.pop("weights_sha256"), r"weights_sha256 = None; expected a string"),
     "no provenance": (lambda d: d.pop("provenance"), r"provenance = None; expected an object\. Train the model again"),
-    "a schema of words": (within("schema", to="x" * 500), r"schema = 'x{59}\.\.\.; expected an object"),
-    "an infinity": (within("schema", "feature_statistics", 0, "mean", to=float("inf")), r"damaged or was edited"),
-    "half a character": (within("schema", "target", to="\ud800"), r"not JSON|damaged or was edited"),
-    "a map that is a word": (within("predictor", "map", to="x"), r"the feature map of the weights is missing"),
+    "a schema of words": (set_value("schema", to="x" * 500), r"schema = 'x{59}\.\.\.; expected an object"),
+    "an infinity": (set_value("schema", "feature_statistics", 0, "mean", to=float("inf")), r"damaged or was edited"),
+    "half a character": (set_value("schema", "target", to="\ud800"), r"not JSON|damaged or was edited"),
+    "a map that is a word": (set_value("predictor", "map", to="x"), r"the feature map of the weights is missing"),
     "a kernel that is a list": (
-        within("predictor", to={"kind": "expansion", "kernel": ["a"]}),
+        set_value("predictor", to={"kind": "expansion", "kernel": ["a"]}),
         r"A kernel is described by a mapping with a name, but the description is \['a'\]\.",
     ),
-    "features that are a number": (within("schema", "features", to=5), r"features = 5: input should be"),
-    "a feature that is a list": (within("schema", "features", 1, to=["x1"]), r"features\.1 = \['x1'\]"),
-    "a mean that is a word": (within("schema", "feature_statistics", 2, "mean", to="x"), r"_statistics\.2\.mean"),
-    "an unknown field": (within("schema", "more", to=1), r"'more' is not a field of a schema"),
+    "features that are a number": (set_value("schema", "features", to=5), r"features = 5: input should be"),
+    "a feature that is a list": (set_value("schema", "features", 1, to=["x1"]), r"features\.1 = \['x1'\]"),
+    "a mean that is a word": (set_value("schema", "feature_statistics", 2, "mean", to="x"), r"_statistics\.2\.mean"),
+    "an unknown field": (set_value("schema", "more", to=1), r"'more' is not a field of a schema"),
     "one feature too few": (lambda d: d["schema"]["features"].pop(), r"6 columns have statistics, but"),
-    "a feature twice": (within("schema", "features", 0, to="x1"), r"6 features, 5 of them different"),
+    "a feature twice": (set_value("schema", "features", 0, to="x1"), r"6 features, 5 of them different"),
     "one label too few": (lambda d: d["schema"]["labels"].pop(), r"6 inputs and 3 outputs, but the schema has 6 and 2"),
-    "labels of another task": (within("schema", "task", to="regression"), r"task has 3 labels"),
-    "a count too many": (within("schema", "class_counts", to=[1, 2, 3, 4]), r"class_counts has 4 entries for 3"),
+    "labels of another task": (set_value("schema", "task", to="regression"), r"task has 3 labels"),
+    "a count too many": (set_value("schema", "class_counts", to=[1, 2, 3, 4]), r"class_counts has 4 entries for 3"),
     "an encoding without inputs": (
-        within("schema", "encodings", to=[{"column": "c", "kind": "number", "inputs": []}]),
+        set_value("schema", "encodings", to=[{"column": "c", "kind": "number", "inputs": []}]),
         r"inputs of column 'c' do not match its encoding 'number'",
     ),
     "a fill too many": (
-        within("schema", "encodings", to=[{"column": "c", "kind": "number", "inputs": ["x0"], "fills": [1.0, 2.0]}]),
+        set_value("schema", "encodings", to=[{"column": "c", "kind": "number", "inputs": ["x0"], "fills": [1.0, 2.0]}]),
         r"column 'c' has 2 fills for 1 inputs",
     ),
 }  # fmt: skip
@@ -86,28 +86,28 @@ EDITS: dict[str, tuple[Edit, str]] = {
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edited_model_is_refused_in_a_sentence(name: str, model: Path) -> None:
     edit, message = EDITS[name]
-    whole = (model / DESCRIPTION).read_bytes()
+    original = (model / DESCRIPTION).read_bytes()
     try:
         with pytest.raises(ModelError, match=message):
-            load_model(edited(model, edit))
+            load_model(edit_model(model, edit))
     finally:
-        (model / DESCRIPTION).write_bytes(whole)
+        (model / DESCRIPTION).write_bytes(original)
     load_model(model)
 
 
 @pytest.mark.parametrize("bandwidth", [1e-200, 1e200])
-def test_a_bandwidth_whose_square_is_no_number_is_an_error(bandwidth: float) -> None:
+def test_a_bandwidth_whose_square_overflows_is_an_error(bandwidth: float) -> None:
     with pytest.raises(ConfigError, match=r"bandwidth = 1e.200 is outside \[1e-100, 1e\+100\]"):
         Gaussian(bandwidth)
 
 
 @pytest.mark.parametrize("content", [b"[" * 100_000, b'{"a":NaN}', b"9" * 5000])
-def test_what_json_parsers_trip_over_is_no_model(content: bytes, model: Path) -> None:
-    whole = (model / DESCRIPTION).read_bytes()
+def test_json_that_breaks_parsers_is_not_a_model(content: bytes, model: Path) -> None:
+    original = (model / DESCRIPTION).read_bytes()
     (model / DESCRIPTION).write_bytes(content)
     with pytest.raises(ModelError, match=r"not JSON|no format_version"):
         load_model(model)
-    (model / DESCRIPTION).write_bytes(whole)
+    (model / DESCRIPTION).write_bytes(original)
 
 
 @pytest.mark.parametrize("text", ["größe,y\n1,0\n2,1\n", "größe\n1\n2\n", "größe;y\n1;0\n"])
@@ -124,14 +124,14 @@ def test_a_parquet_column_whose_name_is_not_utf8_is_an_error(tmp_path: Path) -> 
         ingest(source, tmp_path / "data", settings())
 
 
-def test_messages_stay_on_one_line_whatever_columns_are_called(tmp_path: Path) -> None:
+def test_messages_are_one_line_for_any_column_name(tmp_path: Path) -> None:
     source = parquet(tmp_path, table(9).rename_columns(["a", "b\nc", "\x1b[2J", "d", "e", "y"]))
     with pytest.raises(DataError, match="target") as caught:
         ingest(source, tmp_path / "data", settings(target="Y"))
     assert "b\\nc, \\x1b[2J, d" in str(caught.value)
 
 
-def test_views_of_text_are_text(tmp_path: Path) -> None:
+def test_string_views_are_text(tmp_path: Path) -> None:
     words = pa.array(["u", "v"] * 50).cast(pa.string_view())
     source = parquet(tmp_path, table(100, 2, word=words, key=words))
     data = ingest(source, tmp_path / "data", settings(holdout=0.3, keys=("key",))).dataset
@@ -139,7 +139,7 @@ def test_views_of_text_are_text(tmp_path: Path) -> None:
     assert 0 < data.rows("test") < 50
 
 
-def test_times_of_nanoseconds_are_read_by_a_schema_as_they_were_without(tmp_path: Path) -> None:
+def test_times_in_nanoseconds_are_read_alike_with_and_without_a_schema(tmp_path: Path) -> None:
     lines = [f"2024-01-{day:02} 10:00:00.123456789,{day % 2}" for day in range(1, 31)]
     source = tmp_path / "s.csv"
     source.write_text("\n".join(["at,y", *lines]))
@@ -150,6 +150,6 @@ def test_times_of_nanoseconds_are_read_by_a_schema_as_they_were_without(tmp_path
     check_columns(data.schema, open_source(source).schema, "s.csv")
 
 
-def test_a_degree_that_no_machine_number_holds_is_refused() -> None:
+def test_a_degree_beyond_the_limit_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"degree = 1e\+308; expected a whole number up to 1,000"):
         Polynomial(degree=1e308, scale=1.0, offset=0.0)  # type: ignore[arg-type]

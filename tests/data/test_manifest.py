@@ -24,7 +24,7 @@ def data(tmp_path: Path) -> Dataset:
     return ingest(parquet(tmp_path, table(900)), tmp_path / "data", options).dataset
 
 
-def test_what_was_written_is_what_is_opened(data: Dataset) -> None:
+def test_an_opened_data_set_equals_the_written_one(data: Dataset) -> None:
     assert is_dataset(data.folder)
     assert open_dataset(data.folder) == data
     manifest = read_manifest(data.folder)
@@ -63,7 +63,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_changed_manifest_is_an_error_that_names_the_fault(data: Dataset, name: str) -> None:
+def test_message_for_a_changed_manifest_names_the_fault(data: Dataset, name: str) -> None:
     change, message = CHANGES[name]
     path = data.folder / "manifest.json"
     content = json.loads(path.read_text())
@@ -73,7 +73,7 @@ def test_a_changed_manifest_is_an_error_that_names_the_fault(data: Dataset, name
         open_dataset(data.folder)
 
 
-def test_what_is_no_manifest_is_an_error(data: Dataset) -> None:
+def test_a_missing_or_damaged_manifest_is_an_error(data: Dataset) -> None:
     with pytest.raises(DataError, match=r"nowhere does not exist; expected the folder of a data set"):
         open_dataset(data.folder / "nowhere")
     with pytest.raises(DataError, match=r"has no manifest\.json; .* Make one with okl ingest .+ FOLDER"):
@@ -97,7 +97,7 @@ def test_a_truncated_or_missing_shard_is_named_when_the_data_set_is_opened(data:
         open_dataset(data.folder)
 
 
-def test_verify_finds_one_changed_byte(data: Dataset) -> None:
+def test_verify_detects_one_changed_byte(data: Dataset) -> None:
     verify(data)
     path = data.path(data.shards[2])
     content = bytearray(path.read_bytes())
@@ -108,7 +108,7 @@ def test_verify_finds_one_changed_byte(data: Dataset) -> None:
         verify(data)
 
 
-def test_a_description_counts_what_there_is(data: Dataset) -> None:
+def test_a_description_counts_rows_and_classes(data: Dataset) -> None:
     content = describe(data)
     assert json.loads(json.dumps(content)) == content
     assert content["splits"]["train"]["rows"] + content["splits"]["test"]["rows"] == 900
@@ -129,13 +129,13 @@ def test_a_description_shows_a_regression_target_warnings_and_the_first_of_many_
     assert "warning: 80 of 85 inputs never change" in text
 
 
-def test_a_data_set_is_shown_in_one_line(data: Dataset) -> None:
+def test_repr_of_a_data_set_is_one_line(data: Dataset) -> None:
     counts = f"{data.rows('train'):,} training and {data.rows('test'):,} test rows, {data.schema.n_features} inputs"
     target = f"target {data.schema.target!r} ({data.schema.task})"
     assert repr(data) == f"Dataset({str(data.folder)!r}: {counts}, {target})"
 
 
-def test_the_sample_data_set_is_whole() -> None:
+def test_the_sample_data_set_is_complete() -> None:
     data = open_dataset(Path(__file__).parents[2] / "data" / "covtype")
     verify(data)
     assert (data.rows("train") + data.rows("test"), data.schema.n_features, len(data.schema.labels)) == (581012, 54, 7)

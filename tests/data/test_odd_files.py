@@ -1,4 +1,4 @@
-"""Each odd file is equal to the expected table, or refused with the expected sentence; see `odd_files`."""
+"""Each odd file gives the expected table, or is refused with the expected message; see `odd_files`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from okl.foundation.errors import DataError
 from tests.data.odd_files import FILES
 from tests.data.sources import settings
 
-ASKED = settings(missing="mean", dates="parts")
+SETTINGS = settings(missing="mean", dates="parts")
 
 
 def table_of(path: Path) -> tuple[dict[str, list[Any]], list[str]]:
-    """Return the columns of a file as ingest reads them, and what it assumed."""
-    source, notes = find_formats(scan_source(check_source(path, ASKED), None), ASKED)
+    """Return the columns of a file as ingest reads them, and notes on its assumptions."""
+    source, notes = find_formats(scan_source(check_source(path, SETTINGS), None), SETTINGS)
     notes = [*map(described, source.pieces[0].formats), *notes]
     return pa.Table.from_batches([part.batch for part in source.batches()]).to_pydict(), notes
 
@@ -32,7 +32,7 @@ def test_odd_file_is_read_as_expected_or_refused(name: str, tmp_path: Path) -> N
     (tmp_path / name).write_bytes(content)
     if isinstance(expected, str):
         with pytest.raises(DataError, match=expected) as refused:
-            ingest(tmp_path / name, tmp_path / "data", ASKED)
+            ingest(tmp_path / name, tmp_path / "data", SETTINGS)
         sentence = str(refused.value).replace(str(tmp_path), "")
         assert "\n" not in sentence
         assert len(sentence) < 300

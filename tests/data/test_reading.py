@@ -36,7 +36,7 @@ from okl.models.pieces import read_table, table_pieces
 from tests.data.sources import inputs_of, parquet, replaced, settings, table
 
 
-def made(folder: Path, content: pa.Table, **values: Any) -> Dataset:
+def make_dataset(folder: Path, content: pa.Table, **values: Any) -> Dataset:
     folder.mkdir(exist_ok=True)
     shape = {"rows_per_shard": 700, "rows_per_group": 300, "compression": "none"}
     return ingest(parquet(folder, content), folder / "data", settings(**shape | values)).dataset
@@ -90,7 +90,7 @@ def check_same(data: Dataset, order: Order, precision: Precision) -> None:
 def test_windows_match_naive_bit_for_bit(
     tmp_path: Path, columns: int, scale: str, order: Order, precision: Precision, compression: str
 ) -> None:
-    data = made(tmp_path / "a", table(3000, columns), scale=scale, compression=compression)
+    data = make_dataset(tmp_path / "a", table(3000, columns), scale=scale, compression=compression)
     check_same(data, order, precision)
 
 
@@ -110,15 +110,15 @@ def test_targets_match_naive_bit_for_bit(
     tmp_path: Path, values: list[Any], order: Order, options: dict[str, Any]
 ) -> None:
     index = np.random.default_rng(0).integers(0, len(values), 3000)
-    data = made(tmp_path / "a", replaced(table(3000), "y", [values[i] for i in index]), **options)
+    data = make_dataset(tmp_path / "a", replaced(table(3000), "y", [values[i] for i in index]), **options)
     check_same(data, order, "float32")
 
 
 def test_keys_and_other_columns_are_ignored(tmp_path: Path) -> None:
     keys = {"key": [f"row {i}" for i in range(3000)], "more": np.arange(3000)}
-    trained = made(tmp_path / "a", table(3000), scale="standard").schema
+    trained = make_dataset(tmp_path / "a", table(3000), scale="standard").schema
     content = table(3000, 7, seed=1, **keys).select(["key", "y", "g", "c", "a", "more", "b", "e", "f", "d"])
-    data = read_as(made(tmp_path / "b", content, keys=["key", "more"]), trained)
+    data = read_as(make_dataset(tmp_path / "b", content, keys=["key", "more"]), trained)
     assert data.schema.features == ("a", "b", "c", "d", "e")
     check_same(data, "shuffle", "float32")
 
@@ -136,7 +136,7 @@ def test_keys_and_other_columns_are_ignored(tmp_path: Path) -> None:
     ],
 )
 def test_shards_of_other_parquet_writers_give_the_same_rows(tmp_path: Path, options: dict[str, Any]) -> None:
-    data = made(tmp_path / "a", table(3000))
+    data = make_dataset(tmp_path / "a", table(3000))
     expected = [load_window(data, window, "float32") for window in windows_of(data)]
     for shard in data.shards:
         content = pq.read_table(data.path(shard))
@@ -154,12 +154,12 @@ def windows_of(data: Dataset) -> tuple[Window, ...]:
 
 
 def reread(data: Dataset) -> tuple[Any, ...]:
-    """The shards as they are now, under their new checksums."""
+    """Return the shards with the checksums of their current files."""
     return tuple(replace(shard, sha256=file_sha256(Path(data.path(shard)))) for shard in data.shards)
 
 
 def test_a_page_header_damaged_after_the_file_was_opened_is_an_error(tmp_path: Path) -> None:
-    data = made(tmp_path / "a", table(3000))
+    data = make_dataset(tmp_path / "a", table(3000))
     read_rows(data, data.shards[1], (0,), "float32")
     path, group = data.path(data.shards[1]), 1
     position = pq.read_metadata(path).row_group(group).column(3).data_page_offset
@@ -171,17 +171,17 @@ def test_a_page_header_damaged_after_the_file_was_opened_is_an_error(tmp_path: P
 
 
 def test_a_shard_cut_off_after_it_was_opened_is_an_error(tmp_path: Path) -> None:
-    data = made(tmp_path / "a", table(3000))
+    data = make_dataset(tmp_path / "a", table(3000))
     load_window(data, windows_of(data)[0], "float32")
     os.truncate(data.path(data.shards[2]), 3000)
     with pytest.raises(DataError, match=r"part-00002\.parquet is missing or damaged at row group 0"):
         load_window(data, windows_of(data)[0], "float32")
 
 
-def test_files_are_closed_once_forty_others_were_opened(tmp_path: Path) -> None:
+def test_files_are_closed_after_forty_others_were_opened(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for seed in range(3):
-        data = made(tmp_path / str(seed), table(3000, seed=seed), rows_per_shard=150)
+        data = make_dataset(tmp_path / str(seed), table(3000, seed=seed), rows_per_shard=150)
         for shard in data.shards:
             open_part(data, shard)
     assert len(os.listdir("/proc/self/fd")) <= before + 32
@@ -189,13 +189,13 @@ def test_files_are_closed_once_forty_others_were_opened(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
 def test_metadata_of_a_part_file_is_freed_without_garbage_collection(compression: str, tmp_path: Path) -> None:
-    data = made(tmp_path / "a", table(3000), compression=compression)
+    data = make_dataset(tmp_path / "a", table(3000), compression=compression)
     part = PartFile(Path(data.path(data.shards[0])))
     assert {kind for _, kind in part.sizes(1, set(data.schema.features))} == {
         {"none": "UNCOMPRESSED", "zstd": "ZSTD"}[compression]
     }
     metadata = weakref.ref(part.metadata)
-    gc.disable()  # passes over many shards open thousands of files, and collect next to nothing
+    gc.disable()  # passes over many shards open thousands of files, but garbage collection rarely runs
     try:
         del part
         assert metadata() is None
@@ -229,7 +229,7 @@ def test_windows_in_stored_order_are_the_scaled_rows_of_the_source(
     assert read[0].inputs.flags.c_contiguous
 
 
-def test_shuffled_windows_hold_every_row_once_with_its_target(tmp_path: Path) -> None:
+def test_shuffled_windows_have_every_row_once_with_its_target(tmp_path: Path) -> None:
     content = replaced(table(1000), "y", inputs_of(table(1000))[:, 2].astype(np.float64))
     data = reading_data(tmp_path, content, task="regression")
     windows = plan_windows(data.shards, 5, "shuffle", (7,), window_bytes=400 * 20)
@@ -275,7 +275,7 @@ def test_targets_in_memory_follow_the_order_of_labels(tmp_path: Path, values: li
     np.testing.assert_array_equal(load_window(data, window, "float32").targets, np.array(expected)[index])
 
 
-def test_regression_targets_are_scaled_as_the_inputs_are(tmp_path: Path) -> None:
+def test_regression_targets_are_scaled_like_inputs(tmp_path: Path) -> None:
     values = np.random.default_rng(0).uniform(-7, 30, 500)
     data = reading_data(tmp_path, replaced(table(500), "y", values), scale="minmax", scale_target=True)
     (window,) = plan_windows(data.shards, 5, "stored", ())
@@ -284,13 +284,13 @@ def test_regression_targets_are_scaled_as_the_inputs_are(tmp_path: Path) -> None
     assert (rows.inputs.min(), rows.inputs.max()) == (0.0, 1.0)
 
 
-def test_constant_columns_read_as_zero_once_scaled(tmp_path: Path) -> None:
+def test_scaled_constant_columns_are_zero(tmp_path: Path) -> None:
     content = replaced(table(300), "c", np.full(300, 0.1, np.float32))
     data = reading_data(tmp_path, content, scale="standard")
     assert (read_rows(data, data.shards[0], (0, 2), "float64").inputs[:, 2] == 0).all()
 
 
-def test_a_sample_holds_distinct_rows_of_its_split_in_their_order(tmp_path: Path) -> None:
+def test_a_sample_has_distinct_rows_of_its_split_in_order(tmp_path: Path) -> None:
     content = replaced(table(6000), "a", np.arange(6000, dtype=np.float32))
     data = reading_data(tmp_path, content, holdout=0.2)
     test = set(sample_rows(data, "test", 10**6, 0, "float32").inputs[:, 0])
@@ -299,7 +299,7 @@ def test_a_sample_holds_distinct_rows_of_its_split_in_their_order(tmp_path: Path
     assert len(row) == 700
     assert (np.diff(row) > 0).all()
     assert not test & set(row)
-    assert len({int(r) // 600 for r in row}) > 6  # from all over the data set
+    assert len({int(r) // 600 for r in row}) > 6  # from all parts of the data set
     assert len(test) == data.rows("test")
     again = sample_rows(data, "train", 700, 1, "float32")
     np.testing.assert_array_equal(again.inputs, sample.inputs)
@@ -319,7 +319,7 @@ def test_a_sample_reads_at_most_sixteen_row_groups(tmp_path: Path, monkeypatch: 
     assert len(sample_rows(data, "train", 1000, 0, "float32").targets) == 1000
     assert len(set(read)) <= 16
     assert len({shard for shard, _ in read}) > 10
-    assert len(sample_rows(data, "train", 5000, 0, "float32").targets) == 5000  # as many groups as that takes
+    assert len(sample_rows(data, "train", 5000, 0, "float32").targets) == 5000  # as many groups as needed
 
 
 def test_a_damaged_or_missing_shard_is_named(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_a_damaged_or_missing_shard_is_named(tmp_path: Path) -> None:
         read_rows(data, replace(data.shards[0], row_groups=(99,)), (0,), "float32")
 
 
-def test_a_data_set_reads_as_a_model_saw_its_own(tmp_path: Path) -> None:
+def test_a_data_set_is_read_with_the_schema_of_a_model(tmp_path: Path) -> None:
     words = np.array(["b", "a", "c"])[np.random.default_rng(0).integers(0, 3, 500)]
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -363,7 +363,7 @@ def test_a_data_set_that_does_not_fit_a_model_is_an_error(tmp_path: Path) -> Non
         read_as(data, replace(schema, target="z"))
 
 
-def test_a_shard_with_one_changed_byte_is_an_error_that_names_it_before_a_row_is_read(tmp_path: Path) -> None:
+def test_a_shard_with_one_changed_byte_is_named_before_a_row_is_read(tmp_path: Path) -> None:
     data = reading_data(tmp_path, table(900), compression="none")
     path = Path(data.path(data.shards[1]))
     content, before = bytearray(path.read_bytes()), path.stat()
@@ -380,20 +380,18 @@ def table_rows(data: Dataset) -> Iterator[SourceBatch]:
         yield from read_table(piece)
 
 
-def test_a_shard_is_hashed_once_and_again_only_when_it_was_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shard_is_hashed_again_only_after_it_was_rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = reading_data(tmp_path, table(900))
     hashed: list[str] = []
 
-    def told(path: Path) -> str:
+    def recorded_sha256(path: Path) -> str:
         hashed.append(path.name)
         return file_sha256(path)
 
-    monkeypatch.setattr(locations, "file_sha256", told)
+    monkeypatch.setattr(locations, "file_sha256", recorded_sha256)
     path = Path(data.path(data.shards[0]))
     locations.verify_file(path, data.shards[0].sha256)
-    assert hashed == []  # who wrote it has hashed it
+    assert hashed == []  # ingest hashed it while writing
     path.write_bytes(path.read_bytes())
     for _ in range(3):
         locations.verify_file(path, data.shards[0].sha256)

@@ -1,4 +1,4 @@
-"""Laws of columns with heavy tails: which are squashed, how they are read, and what a model keeps of them."""
+"""Laws of columns with heavy tails: which are squashed, how they are read, and what a model stores."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMES = ("normal", "incomes", "mostly zero", "yes or no", "constant", "rare")
 
 
 def columns(seed: int = 0, n_rows: int = ROWS) -> NDArray[np.float64]:
-    """Columns by NAMES; incomes and those mostly zero have heavy tails."""
+    """Return columns in the order of NAMES; incomes and the mostly zero column have heavy tails."""
     draw = np.random.default_rng(seed)
     return np.column_stack([
         draw.normal(size=n_rows),
@@ -40,7 +40,7 @@ def columns(seed: int = 0, n_rows: int = ROWS) -> NDArray[np.float64]:
 
 
 def table(seed: int = 0, n_rows: int = ROWS) -> pa.Table:
-    """The target is a curve of the logarithm of incomes, and of whether another column is above 0."""
+    """Return a table whose target depends on the logarithm of incomes and on whether another column is above 0."""
     x = columns(seed, n_rows).astype(np.float64)
     signal = np.sin(0.8 * (np.log(x[:, 1]) - 10.0)) + (x[:, 2] > 0) * x[:, 0]
     return pa.table(dict(zip(NAMES, x.T, strict=True)) | {"y": (signal > 0).astype(np.int64)})
@@ -50,11 +50,11 @@ def table(seed: int = 0, n_rows: int = ROWS) -> pa.Table:
 def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     folder = tmp_path_factory.mktemp("heavy")
     pq.write_table(table(), folder / "rows.parquet")
-    given = settings_from(IngestSettings, {"target": "y", "holdout": 0.2, "rows_per_shard": 700}, "test")
-    return ingest(folder / "rows.parquet", folder / "set", given).dataset
+    ingest_settings = settings_from(IngestSettings, {"target": "y", "holdout": 0.2, "rows_per_shard": 700}, "test")
+    return ingest(folder / "rows.parquet", folder / "set", ingest_settings).dataset
 
 
-def test_columns_of_numbers_with_heavy_tails_are_squashed_and_no_others(data: Dataset) -> None:
+def test_only_number_columns_with_heavy_tails_are_squashed(data: Dataset) -> None:
     squashed = with_squashed(data, seed=0).schema.squashed
     assert [column.name for column in squashed] == ["incomes", "mostly zero"]
     values = columns()[:, 1].astype(np.float64)
@@ -62,35 +62,35 @@ def test_columns_of_numbers_with_heavy_tails_are_squashed_and_no_others(data: Da
     assert squashed[0].center == pytest.approx(np.median(values), rel=0.1)
     low, high = np.percentile(values, [25, 75])
     assert squashed[0].width == pytest.approx((high - low) / 1.349, rel=0.1)
-    assert squashed[1].center == 0.0 < squashed[1].width  # where more than half of the values are equal
+    assert squashed[1].center == 0.0 < squashed[1].width  # more than half of the values are equal
     assert with_squashed(data, seed=0).schema.squashed == squashed
 
 
-def test_squashed_values_keep_their_order_within_bounds() -> None:
+def test_squashed_values_are_bounded_and_keep_their_order() -> None:
     values = np.sort(columns()[:, 1].astype(np.float64))
-    made = squash(values, float(np.median(values)), float(values.std()) / 100.0)
-    assert (np.diff(made) >= 0.0).all()
-    assert np.abs(made).max() < 3.0 < np.abs(values).max()
+    squashed = squash(values, float(np.median(values)), float(values.std()) / 100.0)
+    assert (np.diff(squashed) >= 0.0).all()
+    assert np.abs(squashed).max() < 3.0 < np.abs(values).max()
     np.testing.assert_allclose(squash(np.array([1.001, 0.999]), 1.0, 1.0), [0.001, -0.001], rtol=1e-6)
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("scaling", ["robust", "robust-minmax"])
-def test_rows_are_read_squashed_then_scaled(data: Dataset, scaling: Any, precision: Precision) -> None:
+def test_rows_are_squashed_and_then_scaled(data: Dataset, scaling: Any, precision: Precision) -> None:
     schema = with_squashed(data, seed=0).schema.scaled_as(scaling)
     assert schema.scaling == scaling
     read = sample_rows(replace(data, schema=schema), "train", 10**6, 0, precision).inputs
     raw = sample_rows(data, "train", 10**6, 0, "float64").inputs
-    for at, column in ((1, schema.squashed[0]), (2, schema.squashed[1])):
-        expected = squash(raw[:, at], column.center, column.width)
-        shift, factor = schema.shift_and_factor[0][at], schema.shift_and_factor[1][at]
+    for index, column in ((1, schema.squashed[0]), (2, schema.squashed[1])):
+        expected = squash(raw[:, index], column.center, column.width)
+        shift, factor = schema.shift_and_factor[0][index], schema.shift_and_factor[1][index]
         error = 1e-5 if precision == "float32" else 1e-12
-        np.testing.assert_allclose(read[:, at], (expected - shift) * factor, atol=error)
+        np.testing.assert_allclose(read[:, index], (expected - shift) * factor, atol=error)
         if scaling == "robust":
-            assert abs(float(read[:, at].mean())) < 0.02
-            assert float(read[:, at].std()) == pytest.approx(1.0, abs=0.02)
+            assert abs(float(read[:, index].mean())) < 0.02
+            assert float(read[:, index].std()) == pytest.approx(1.0, abs=0.02)
         else:
-            assert -1e-6 < read[:, at].min() < 0.01 < 0.99 < read[:, at].max() <= 1.000001
+            assert -1e-6 < read[:, index].min() < 0.01 < 0.99 < read[:, index].max() <= 1.000001
     plain = sample_rows(replace(data, schema=data.schema.scaled_as(schema.scale)), "train", 10**6, 0, precision).inputs
     np.testing.assert_array_equal(read[:, [0, 3, 4, 5]], plain[:, [0, 3, 4, 5]])
     assert replace(data, schema=schema).read_sha256 != replace(data, schema=replace(schema, squashed=())).read_sha256
@@ -109,18 +109,18 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
     }  # fmt: skip
 
 
-def test_a_kernel_learns_more_from_squashed_columns(trained: Any) -> None:
+def test_squashed_columns_improve_a_kernel_model(trained: Any) -> None:
     assert trained["robust"]["test"]["accuracy"] > trained["standard"]["test"]["accuracy"] + 0.05
 
 
-def test_a_model_squashes_new_rows_as_its_training_rows(trained: Any, tmp_path: Path) -> None:
+def test_a_model_squashes_new_rows_like_its_training_rows(trained: Any, tmp_path: Path) -> None:
     model = load_model(trained["robust"]["model"])
     new = table(seed=1, n_rows=500)
     rows = np.column_stack([new[name].to_numpy() for name in NAMES])
     np.testing.assert_array_equal(model.predict(new), model.predict(rows))
-    far = rows.copy()
-    far[:, 1:3] = 3e38
-    assert np.isfinite(model.scores(far)).all()
+    extreme_rows = rows.copy()
+    extreme_rows[:, 1:3] = 3e38
+    assert np.isfinite(model.scores(extreme_rows)).all()
     assert [column.name for column in model.schema.squashed] == ["incomes", "mostly zero"]
 
 

@@ -1,4 +1,4 @@
-"""svmlight text: what its indices mean is settled once and kept; very many columns are folded by a signed hash."""
+"""svmlight text: the first index is determined once and stored; many columns are folded by a signed hash."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def sparse_rows(rows: int = 300, columns: int = N_COLUMNS, seed: int = 0) -> tup
     return inputs, np.where(random.random(rows) < 0.5, 1, -1)
 
 
-def written(path: Path, inputs: Any, targets: Any, zero_based: bool = False) -> Path:
+def write_svmlight(path: Path, inputs: Any, targets: Any, zero_based: bool = False) -> Path:
     dump_svmlight_file(inputs, targets, str(path), zero_based=zero_based)
     return path
 
 
-def stored(data: Dataset) -> np.ndarray[Any, Any]:
+def stored_rows(data: Dataset) -> np.ndarray[Any, Any]:
     table = pq.read_table(str(data.path(data.shards[0])))
     return np.column_stack([table[name].to_numpy() for name in data.schema.features])
 
 
-def test_folded_rows_are_the_signed_sums_of_the_columns_that_meet(tmp_path: Path) -> None:
+def test_folded_rows_are_signed_sums_of_columns_with_the_same_hash(tmp_path: Path) -> None:
     inputs, targets = sparse_rows()
-    source = written(tmp_path / "rows.svm", inputs, targets)
+    source = write_svmlight(tmp_path / "rows.svm", inputs, targets)
     data = ingest(source, tmp_path / "data", settings(hash_columns=64)).dataset
-    place, sign = fold(np.arange(N_COLUMNS), 64)
-    projection = sparse.csr_matrix((sign, (np.arange(N_COLUMNS), place)), (N_COLUMNS, 64))
-    np.testing.assert_allclose(stored(data), (inputs @ projection).toarray(), atol=1e-6)
+    column, sign = fold(np.arange(N_COLUMNS), 64)
+    projection = sparse.csr_matrix((sign, (np.arange(N_COLUMNS), column)), (N_COLUMNS, 64))
+    np.testing.assert_allclose(stored_rows(data), (inputs @ projection).toarray(), atol=1e-6)
     assert data.schema.svmlight == SvmlightColumns(1, 64)
     assert open_dataset(data.folder) == data
     assert "whose first index is 1, folded into 64 columns" in describe_text(data)
@@ -54,33 +54,35 @@ def test_folded_rows_are_the_signed_sums_of_the_columns_that_meet(tmp_path: Path
 
 
 def test_folding_keeps_inner_products_on_average() -> None:
-    place, sign = fold(np.arange(N_COLUMNS), 50)
+    column, sign = fold(np.arange(N_COLUMNS), 50)
     assert abs(sign.mean()) < 0.02
-    assert np.bincount(place, minlength=50).min() > 0.8 * N_COLUMNS / 50
+    assert np.bincount(column, minlength=50).min() > 0.8 * N_COLUMNS / 50
     inputs, _ = sparse_rows(200, N_COLUMNS)
     errors = []
-    for shift in range(30):  # other columns are other draws of the hash
-        place, sign = fold(np.arange(N_COLUMNS) + shift * N_COLUMNS, 256)
-        folded = inputs @ sparse.csr_matrix((sign, (np.arange(N_COLUMNS), place)), (N_COLUMNS, 256))
+    for shift in range(30):  # other columns get other hash values
+        column, sign = fold(np.arange(N_COLUMNS) + shift * N_COLUMNS, 256)
+        folded = inputs @ sparse.csr_matrix((sign, (np.arange(N_COLUMNS), column)), (N_COLUMNS, 256))
         errors.append(((folded @ folded.T) - (inputs @ inputs.T)).toarray()[np.triu_indices(200, 1)])
-    typical = np.std(errors)
-    assert typical > 0.1
-    assert abs(np.mean(errors)) < 4 * typical / np.sqrt(np.size(errors))
+    deviation = np.std(errors)
+    assert deviation > 0.1
+    assert abs(np.mean(errors)) < 4 * deviation / np.sqrt(np.size(errors))
 
 
-def test_rows_to_score_are_folded_as_those_that_were_learnt(tmp_path: Path) -> None:
+def test_rows_to_score_are_folded_like_training_rows(tmp_path: Path) -> None:
     inputs, targets = sparse_rows()
-    data = ingest(written(tmp_path / "a.svm", inputs, targets), tmp_path / "data", settings(hash_columns=64)).dataset
-    (piece,) = table_pieces(written(tmp_path / "b.svm", inputs[:50, :9000], targets[:50]), data.schema)
+    data = ingest(
+        write_svmlight(tmp_path / "a.svm", inputs, targets), tmp_path / "data", settings(hash_columns=64)
+    ).dataset
+    (piece,) = table_pieces(write_svmlight(tmp_path / "b.svm", inputs[:50, :9000], targets[:50]), data.schema)
     (rows,) = read_table(piece, data.schema.source_columns)
-    found = prepare_rows(data.schema, rows, "float32").inputs
-    place, sign = fold(np.arange(9000), 64)
-    expected = inputs[:50, :9000] @ sparse.csr_matrix((sign, (np.arange(9000), place)), (9000, 64))
-    np.testing.assert_allclose(found, expected.toarray(), atol=1e-6)
+    prepared = prepare_rows(data.schema, rows, "float32").inputs
+    column, sign = fold(np.arange(9000), 64)
+    expected = inputs[:50, :9000] @ sparse.csr_matrix((sign, (np.arange(9000), column)), (9000, 64))
+    np.testing.assert_allclose(prepared, expected.toarray(), atol=1e-6)
 
 
 def test_too_many_columns_are_refused_before_a_row_is_stored(tmp_path: Path) -> None:
-    source = written(tmp_path / "rows.svm", *sparse_rows())
+    source = write_svmlight(tmp_path / "rows.svm", *sparse_rows())
     with pytest.raises(
         DataError, match=r"column index \d+, but dense rows have at most 4096 columns.*--hash-columns 1024"
     ):
@@ -94,22 +96,22 @@ def test_too_many_columns_are_refused_before_a_row_is_stored(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("zero_based", [False, True])
-def test_the_first_index_is_chosen_or_found_once_and_kept(tmp_path: Path, zero_based: bool) -> None:
+def test_the_first_index_is_given_or_inferred_once_and_stored(tmp_path: Path, zero_based: bool) -> None:
     inputs, targets = sparse_rows(60, 6)
     inputs = inputs.toarray() + np.eye(60, 6)
     inputs[:, 0] = 0.0  # no row uses index 0, if that is the first
-    source = written(tmp_path / "rows.svm", inputs, targets, zero_based)
-    found = ingest(source, tmp_path / "auto", settings()).dataset
-    assert found.schema.svmlight == SvmlightColumns(1)
-    asked = ingest(source, tmp_path / "asked", settings(svmlight_index=int(not zero_based))).dataset
-    assert asked.schema.svmlight == SvmlightColumns(0 if zero_based else 1)
-    np.testing.assert_array_equal(stored(asked), inputs.astype(np.float32))
-    assert found.schema.n_features == (5 if zero_based else 6)
+    source = write_svmlight(tmp_path / "rows.svm", inputs, targets, zero_based)
+    inferred = ingest(source, tmp_path / "auto", settings()).dataset
+    assert inferred.schema.svmlight == SvmlightColumns(1)
+    given = ingest(source, tmp_path / "asked", settings(svmlight_index=int(not zero_based))).dataset
+    assert given.schema.svmlight == SvmlightColumns(0 if zero_based else 1)
+    np.testing.assert_array_equal(stored_rows(given), inputs.astype(np.float32))
+    assert inferred.schema.n_features == (5 if zero_based else 6)
     inputs[0, 0] = 3.0
-    later = written(tmp_path / "later.svm", inputs, targets, zero_based)
+    later = write_svmlight(tmp_path / "later.svm", inputs, targets, zero_based)
     if zero_based:
         with pytest.raises(DataError, match=r"later\.svm holds the index 0, but the first index should be 1"):
-            table_pieces(later, found.schema)
-    (piece,) = table_pieces(later, asked.schema)
-    (rows,) = read_table(piece, asked.schema.source_columns)
-    np.testing.assert_array_equal(prepare_rows(asked.schema, rows, "float32").inputs, inputs.astype(np.float32))
+            table_pieces(later, inferred.schema)
+    (piece,) = table_pieces(later, given.schema)
+    (rows,) = read_table(piece, given.schema.source_columns)
+    np.testing.assert_array_equal(prepare_rows(given.schema, rows, "float32").inputs, inputs.astype(np.float32))

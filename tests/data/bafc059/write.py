@@ -1,7 +1,7 @@
 """Writer of the files of this folder: models, unfinished runs, a registry and a data set.
 
-Commit bafc059 wrote them; later code reads them and must not write them again. Files that are sealed with a digest of
-their content name paths, so okl works in a fixed folder here, by relative paths where it keeps them.
+Commit bafc059 wrote them; later code reads them and must not write them again. Files with a digest of their content
+contain paths, so okl works in a fixed folder here, with relative paths where it stores them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ RETRAINED = {"fogd": "train.frequencies=12", "bsgd-merging": "train.budget=15"}
 
 
 class StopAfter:
-    """Observer that stops a run in its stage `learn` after some steps, or in `evaluate` if learning has fewer."""
+    """Observer that stops a run in its stage `learn` after some steps, or in `evaluate` if training has fewer steps."""
 
     def __init__(self, steps: int) -> None:
         self.left, self.now = steps, ""
@@ -95,8 +95,8 @@ def scores(model: str | Path, rows: str) -> dict[str, list[Any]]:
     """Return the columns of scores of the rows of a data set."""
     shutil.rmtree("scores", ignore_errors=True)
     okl.predict(model, HERE / "rows" / f"{rows}.parquet", "scores", threads=1)
-    found: dict[str, list[Any]] = pq.read_table("scores").to_pydict()
-    return found
+    columns: dict[str, list[Any]] = pq.read_table("scores").to_pydict()
+    return columns
 
 
 def write_models() -> dict[str, Any]:
@@ -113,13 +113,13 @@ def write_runs() -> dict[str, Any]:
     expected = {}
     for name, settings in RUNS.items():
         options = {"threads": 1, "checkpoint_rounds": 1, **settings}
-        whole = okl.train("data/cancer", out=f"whole/{name}", **options)
-        expected[name] = {"scores": scores(whole["model"], "cancer"), "weights_sha256": whole["weights_sha256"]}
+        complete = okl.train("data/cancer", out=f"whole/{name}", **options)
+        expected[name] = {"scores": scores(complete["model"], "cancer"), "weights_sha256": complete["weights_sha256"]}
         try:
             okl.train("data/cancer", out=f"runs/{name}", observer=StopAfter(2), **options)
         except KeyboardInterrupt:
-            (left,) = Path("runs").glob(f".{name}.unfinished-*")
-            shutil.copytree(left, HERE / "runs" / name)
+            (unfinished,) = Path("runs").glob(f".{name}.unfinished-*")
+            shutil.copytree(unfinished, HERE / "runs" / name)
         else:
             raise RuntimeError(f"{name} was not stopped")
     return expected
@@ -132,16 +132,16 @@ def write_registry() -> dict[str, Any]:
         path = Path("in") / f"day-{night}.parquet"
         pq.write_table(small_table("cancer").slice(night * NIGHT, NIGHT), path)
         shutil.copy(path, HERE / "rows" / path.name)
-        for solver, size in RETRAINED.items():
+        for solver, option in RETRAINED.items():
             result = command(
                 *("retrain", solver, "in", "--registry", "registry", "--publish-if", "not worse", "--set"),
                 *("settle_seconds=0", "--set", "ingest.scale=standard", "--set", f"train.solver={solver}"),
-                *("--set", size),
+                *("--set", option),
             )
             champion = okl.Registry("registry").model(solver).version()
-            found = {"outcome": result["outcome"], "version": champion.number}
-            found["scores"] = scores(f"{champion.folder}/model", "cancer")
-            expected.setdefault(solver, []).append(found)
+            record = {"outcome": result["outcome"], "version": champion.number}
+            record["scores"] = scores(f"{champion.folder}/model", "cancer")
+            expected.setdefault(solver, []).append(record)
         if night == 2:
             shutil.copytree("registry", HERE / "registry")
     return expected

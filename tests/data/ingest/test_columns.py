@@ -1,4 +1,4 @@
-"""Whole numbers that name rows are told of; what measures something is not."""
+"""Columns of whole numbers that identify rows cause a warning; columns of measurements do not."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def table(rows: int) -> dict[str, np.ndarray]:
 
 
 def warnings(source: Path, keys: tuple[str, ...] = ()) -> list[str]:
-    made = ingest(source, source.with_name(f"made-{len(keys)}"), IngestSettings(keys=keys))
-    assert made.dataset.schema.features == tuple(name for name in ("id", "age", "a") if name not in keys)
-    return list(made.dataset.warnings)
+    ingested = ingest(source, source.with_name(f"made-{len(keys)}"), IngestSettings(keys=keys))
+    assert ingested.dataset.schema.features == tuple(name for name in ("id", "age", "a") if name not in keys)
+    return list(ingested.dataset.warnings)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "floats.csv", "floats.parquet"])
-def test_an_id_is_told_of_and_learnt_all_the_same(kind: str, tmp_path: Path) -> None:
+def test_an_id_column_is_a_warning_and_stays_an_input(kind: str, tmp_path: Path) -> None:
     source, content = tmp_path / f"rows.{kind}", table(150)
     if "floats" in kind:
         content["id"] = content["id"].astype(np.float64)
@@ -37,10 +37,10 @@ def test_an_id_is_told_of_and_learnt_all_the_same(kind: str, tmp_path: Path) -> 
         source.write_text("\n".join([",".join(names), *lines]) + "\n")
     else:
         pq.write_table(pa.table(content), source, row_group_size=40)
-    (told,) = warnings(source)
-    assert told.startswith("Column 'id' holds whole numbers that all differ in its 150 rows")
-    assert "--key id" in told
-    assert "--drop id" in told
+    (warning,) = warnings(source)
+    assert warning.startswith("Column 'id' holds whole numbers that all differ in its 150 rows")
+    assert "--key id" in warning
+    assert "--drop id" in warning
     assert warnings(source, keys=("id",)) == []
 
 
@@ -50,12 +50,12 @@ def test_ids_of_several_rows_are_named_with_the_option_for_groups(tmp_path: Path
         columns = {name if key == "id" else key: values for key, values in content.items()}
         columns[name] = np.arange(150) // 3
         pq.write_table(pa.table(columns), source)
-        found = [ingest(source, tmp_path / f"{name}-{group}", IngestSettings(group=group)) for group in (None, name)]
-        assert [f"--group {name} keeps" in one for one in found[0].dataset.warnings] == [True] * is_named
-        assert found[1].dataset.warnings == ()
+        results = [ingest(source, tmp_path / f"{name}-{group}", IngestSettings(group=group)) for group in (None, name)]
+        assert [f"--group {name} keeps" in warning for warning in results[0].dataset.warnings] == [True] * is_named
+        assert results[1].dataset.warnings == ()
 
 
-def test_skewed_measures_that_all_differ_are_no_ids(tmp_path: Path) -> None:
+def test_skewed_measurements_that_all_differ_are_not_ids(tmp_path: Path) -> None:
     content, source = table(150), tmp_path / "rows.csv"
     content["id"] = np.unique(np.round(np.exp(np.linspace(5.0, 20.0, 150))))  # such as populations of countries
     lines = [",".join(map(str, row)) for row in zip(*(column.tolist() for column in content.values()), strict=True)]
@@ -63,7 +63,7 @@ def test_skewed_measures_that_all_differ_are_no_ids(tmp_path: Path) -> None:
     assert warnings(source) == []
 
 
-def test_few_rows_and_a_value_that_comes_twice_say_nothing(tmp_path: Path) -> None:
+def test_few_rows_or_a_repeated_value_give_no_warning(tmp_path: Path) -> None:
     for rows, twice in ((100, False), (150, True)):
         columns = table(rows)
         columns["id"][-1] = columns["id"][0 if twice else -1]
@@ -73,17 +73,17 @@ def test_few_rows_and_a_value_that_comes_twice_say_nothing(tmp_path: Path) -> No
         assert warnings(source) == []
 
 
-def test_only_the_first_rows_are_looked_at_however_they_are_grouped(tmp_path: Path) -> None:
+def test_only_the_first_rows_are_checked_for_any_row_groups(tmp_path: Path) -> None:
     columns = table(FIRST_ROWS + 10)
     columns["id"][-5:] = columns["id"][:5]
-    told = set()
+    warnings_seen = set()
     for rows in (5000, FIRST_ROWS + 10):
         source = tmp_path / f"{rows}" / "rows.parquet"
         source.parent.mkdir()
         pq.write_table(pa.table(columns), source, row_group_size=rows)
-        told.add(tuple(warnings(source)))
-    ((sentence,),) = told
-    assert f"the first {FIRST_ROWS:,} rows" in sentence
+        warnings_seen.add(tuple(warnings(source)))
+    ((warning,),) = warnings_seen
+    assert f"the first {FIRST_ROWS:,} rows" in warning
 
 
 @pytest.mark.parametrize("text", ["a,b,y,\n1,2,0,\n3,5,1,\n2,2,1,\n", ",a,b,y\n0,1,2,0\n1,3,5,1\n2,2,2,1\n"])
@@ -94,4 +94,5 @@ def test_a_column_without_a_name_is_left_out_unless_it_is_the_only_one(text: str
     assert data.warnings[0].startswith("The column without a name is left out")
     (tmp_path / "one.csv").write_text(",y\n1,0\n3,1\n2,1\n")
     alone = ingest(tmp_path / "one.csv", tmp_path / "one", IngestSettings()).dataset
-    assert (alone.schema.features, [one for one in alone.warnings if "without a name" in one]) == (("",), [])
+    assert alone.schema.features == ("",)
+    assert [warning for warning in alone.warnings if "without a name" in warning] == []

@@ -1,4 +1,4 @@
-"""CSV as spreadsheets and exports write it: other separators, decimal commas, compressed."""
+"""CSV as written by spreadsheets and exports: other separators, decimal commas, compressed."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.data.mixed import mixed
 from tests.data.sources import settings, table
 
 ROWS = mixed(600)
-ASKED = settings(target="label", missing="mean", dates="parts")
+SETTINGS = settings(target="label", missing="mean", dates="parts")
 
 
-def written(path: Path, separator: str = ",", decimal: str = ".") -> Path:
-    """The rows as a file, compressed as its ending says."""
+def write_rows(path: Path, separator: str = ",", decimal: str = ".") -> Path:
+    """Write the rows to a file, compressed according to its ending."""
     with pa.output_stream(str(path), compression=packing_of(path.name)) as stream:
         stream.write(ROWS.to_csv(sep=separator, decimal=decimal, index=False).encode())
     return path
@@ -30,13 +30,13 @@ def written(path: Path, separator: str = ",", decimal: str = ".") -> Path:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The shards of the rows."""
+    """Return the shards of the rows from a plain CSV file."""
     folder = tmp_path_factory.mktemp("plain")
-    return shards(written(folder / "s.csv"), folder / "data")
+    return shards(write_rows(folder / "s.csv"), folder / "data")
 
 
 def shards(source: Path, folder: Path) -> dict[str, bytes]:
-    ingest(source, folder, ASKED)
+    ingest(source, folder, SETTINGS)
     return {path.name: path.read_bytes() for path in folder.glob("*.parquet")}
 
 
@@ -53,11 +53,11 @@ def shards(source: Path, folder: Path) -> dict[str, bytes]:
         ("s.tsv.zst", "\t", "."),
     ],
 )
-def test_shards_do_not_depend_on_how_the_rows_are_written(
+def test_shards_do_not_depend_on_the_csv_format(
     name: str, separator: str, decimal: str, blocks: str, plain: dict[str, bytes], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    source = written(tmp_path / name, separator, decimal)
+    source = write_rows(tmp_path / name, separator, decimal)
     if blocks == "many":
         monkeypatch.setattr(csv, "BLOCK_BYTES", 4000)
         monkeypatch.setattr(csv, "RANGE_BYTES", 8000)
@@ -70,28 +70,28 @@ def test_shards_do_not_depend_on_how_the_rows_are_written(
         ('id;"Price, EUR"', ";"),
         ('"Price, EUR"\t"a;b;c"\ty', "\t"),
         ('id|"a ""b"", c"|y', "|"),
-        ('id;"Price,', ";"),  # a name that goes on in the next line
+        ('id;"Price,', ";"),  # a name that continues in the next line
         ('id,";;;"', ","),
         ('"a;b"', ","),  # one column
-        ('5" pipe, 3" pipe;y', ","),  # no quotes but inches
+        ('5" pipe, 3" pipe;y', ","),  # inches, not quotes
         ('a;"b"c,d', ","),
     ],
 )
-def test_marks_between_quotes_separate_nothing(header: str, separator: str) -> None:
+def test_separators_between_quotes_are_ignored(header: str, separator: str) -> None:
     assert separator_of(f"{header}\n1,5;2\n".encode()) == separator
 
 
-def test_a_quoted_name_with_a_comma_is_a_column_between_semicolons(tmp_path: Path) -> None:
+def test_a_quoted_name_with_a_comma_is_one_column(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text('id;"Price, EUR"\n1;2,5\n2;3,5\n')
     (part,) = open_source(tmp_path / "s.csv").batches()
     assert part.batch.to_pydict() == {"id": [1, 2], "Price, EUR": [2.5, 3.5]}
 
 
-def test_files_of_one_source_may_be_written_differently(tmp_path: Path) -> None:
+def test_files_of_one_source_may_have_different_formats(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    written(tmp_path / "in" / "1.csv.gz")
-    written(tmp_path / "in" / "2.csv", ";", ",")
-    written(tmp_path / "in" / "3.tsv", "\t")
+    write_rows(tmp_path / "in" / "1.csv.gz")
+    write_rows(tmp_path / "in" / "2.csv", ";", ",")
+    write_rows(tmp_path / "in" / "3.tsv", "\t")
     ages = [part.batch.column("age").to_numpy(zero_copy_only=False) for part in open_source(tmp_path / "in").batches()]
     assert len(ages) == 3
     np.testing.assert_array_equal(ages[0], ROWS["age"])
@@ -108,12 +108,12 @@ def test_compressed_svmlight_text_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["s.csv.gz", "s.csv.bz2", "s.csv.zst", "s.svm.gz"])
-def test_a_compressed_file_that_is_not_whole_is_an_error(name: str, tmp_path: Path) -> None:
+def test_an_incomplete_compressed_file_is_an_error(name: str, tmp_path: Path) -> None:
     path, text = tmp_path / name, table(3000).to_pandas().to_csv(index=False).encode()
     with pa.output_stream(str(path)) as stream:
         stream.write(b"".join(b"%d 1:%d\n" % (i % 2, i) for i in range(3000)) if ".svm" in name else text)
-    whole = path.read_bytes()
-    for content in (whole[: len(whole) // 2], b"a,y\n1,0\n" * 40, b"\x1f\x8b" + whole[2:400][::-1]):
+    complete = path.read_bytes()
+    for content in (complete[: len(complete) // 2], b"a,y\n1,0\n" * 40, b"\x1f\x8b" + complete[2:400][::-1]):
         path.write_bytes(content)
         with pytest.raises(
             DataError, match=rf"{name} cannot be unpacked as \w+: .* It may be truncated: write or fetch it again"
@@ -122,16 +122,16 @@ def test_a_compressed_file_that_is_not_whole_is_an_error(name: str, tmp_path: Pa
         assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
-def test_files_that_are_data_are_told_by_both_their_endings(tmp_path: Path) -> None:
+def test_both_endings_of_a_file_show_whether_it_has_data(tmp_path: Path) -> None:
     for name in ("a.csv.gz", "b.parquet.gz", "c.gz", "d.svm.zst", "e.zip", "f.tsv"):
         (tmp_path / name).write_bytes(b"")
-    assert [one.name for one in arrivals(str(tmp_path))[0]] == ["a.csv.gz", "d.svm.zst", "f.tsv"]
+    assert [file.name for file in arrivals(str(tmp_path))[0]] == ["a.csv.gz", "d.svm.zst", "f.tsv"]
     for name, ending in (("b.parquet.gz", r"\.parquet\.gz"), ("c.gz", r"\.gz"), ("e.zip", r"\.zip")):
         with pytest.raises(DataError, match=rf"the ending '{ending}' is unknown; .* compressed as \.gz, \.bz2, \.zst"):
             open_source(tmp_path / name)
 
 
-def test_dates_that_a_model_cannot_read_are_told_as_they_should_be(tmp_path: Path) -> None:
+def test_message_for_an_unreadable_date_shows_the_expected_format(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("on,y\n2026-12-31,0\n31.12.2026,1\n")
     source = open_source(tmp_path / "s.csv", types={"on": pa.timestamp("us")})
     with pytest.raises(

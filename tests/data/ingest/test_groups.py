@@ -23,7 +23,7 @@ from tests.runs.small_choice import make_choice_small
 
 
 def persons(n_persons: int = 60, rows: int = 6, seed: int = 0) -> pd.DataFrame:
-    """Rows of persons, each of whom can be told by four numbers; one of these says a little about the target."""
+    """Return rows of persons: four numbers identify a person, one of them correlates weakly with the target."""
     random = np.random.default_rng(seed)
     person = np.repeat(np.arange(n_persons), rows)
     centres = random.normal(size=(n_persons, 4))
@@ -39,12 +39,12 @@ def persons_of(data: Dataset, split: str) -> set[str]:
     return {name for shard in shards for name in pq.read_table(str(data.path(shard)))["person"].to_pylist()}
 
 
-def test_a_group_has_one_number_in_any_batch_and_file() -> None:
+def test_a_group_has_the_same_share_in_any_batch_and_file() -> None:
     texts = pa.array(["b", "", "aa", None, "b", "ä", "aa", "ab", "ba"])
     shares = group_share(texts, 3)
     assert shares[0] == shares[4]
     assert shares[2] == shares[6]
-    assert shares[1] == shares[3], "no value is a group"
+    assert shares[1] == shares[3], "rows without a value are one group"
     assert len(set(shares)) == 6
     assert np.array_equal(group_share(texts[2:7], 3), shares[2:7])
     assert np.array_equal(group_share(pa.chunked_array([texts[:4], texts[4:]]), 3), shares)
@@ -57,7 +57,7 @@ def test_a_group_has_one_number_in_any_batch_and_file() -> None:
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_test_rows_are_whole_groups(kind: str, tmp_path: Path) -> None:
+def test_test_rows_are_complete_groups(kind: str, tmp_path: Path) -> None:
     table, file = persons(), tmp_path / f"rows.{kind}"
     table.to_csv(file, index=False) if kind == "csv" else table.to_parquet(file, row_group_size=50)
     settings = IngestSettings(group="person", holdout=0.25, stratify=True)
@@ -66,29 +66,29 @@ def test_test_rows_are_whole_groups(kind: str, tmp_path: Path) -> None:
     assert (len(train), len(test)) == (45, 15)
     assert not train & test
     assert "person" not in data.schema.source_columns
-    # files that follow, with old and new persons
+    # later files, with old and new persons
     later = pd.concat([table, persons(seed=1)])
     later.to_parquet(tmp_path / "later.parquet")
     plain = ingest(file, tmp_path / "plain", settings.model_copy(update={"stratify": False})).dataset
-    follows = ingest(tmp_path / "later.parquet", tmp_path / "follows", settings, reference=plain.schema).dataset
-    assert persons_of(follows, "test") >= persons_of(plain, "test")
-    assert persons_of(follows, "train") >= persons_of(plain, "train")
-    assert persons_of(follows, "test") - persons_of(plain, "test")
+    later_data = ingest(tmp_path / "later.parquet", tmp_path / "follows", settings, reference=plain.schema).dataset
+    assert persons_of(later_data, "test") >= persons_of(plain, "test")
+    assert persons_of(later_data, "train") >= persons_of(plain, "train")
+    assert persons_of(later_data, "test") - persons_of(plain, "test")
 
 
-def test_groups_are_those_of_their_text_on_workers_too(two_workers: Execution, tmp_path: Path) -> None:
+def test_groups_are_the_same_text_on_workers(two_workers: Execution, tmp_path: Path) -> None:
     table = persons(40, 50)
     table["person"] = table["person"].str.replace("person ", "00")
     table.to_csv(tmp_path / "rows.csv", index=False)
     settings = IngestSettings(group="person", holdout=0.3, stratify=True, dates="drop", rows_per_shard=300)
-    here = ingest(tmp_path / "rows.csv", tmp_path / "here", settings).dataset
-    there = ingest(tmp_path / "rows.csv", tmp_path / "there", settings, execution=two_workers).dataset
-    assert [shard.sha256 for shard in here.shards] == [shard.sha256 for shard in there.shards]
-    assert {name[:2] for name in persons_of(here, "test")} == {"00"}
-    assert len(persons_of(here, "test")) == 12
+    local = ingest(tmp_path / "rows.csv", tmp_path / "here", settings).dataset
+    distributed = ingest(tmp_path / "rows.csv", tmp_path / "there", settings, execution=two_workers).dataset
+    assert [shard.sha256 for shard in local.shards] == [shard.sha256 for shard in distributed.shards]
+    assert {name[:2] for name in persons_of(local, "test")} == {"00"}
+    assert len(persons_of(local, "test")) == 12
 
 
-def test_the_choice_validates_on_whole_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_choice_validates_on_complete_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_choice_small(monkeypatch)
     persons(80, 8).to_parquet(tmp_path / "rows.parquet")
     scores = {}
@@ -97,7 +97,7 @@ def test_the_choice_validates_on_whole_groups(tmp_path: Path, monkeypatch: pytes
         data = ingest(tmp_path / "rows.parquet", tmp_path / str(group), ingested).dataset
         choice = choose_solver(TrainSettings(data=str(data.folder), solver="auto"), data)
         record = choice.record
-        assert (choice.calibration is not None) == bool(group), "of folds of groups"
+        assert (choice.calibration is not None) == bool(group), "calibrated on folds of groups"
         assert ("5 folds of whole groups of 'person'" in record["why"][0]) == bool(group)
         scores[group] = max(candidate["score"] for candidate in record["candidates"])
     assert scores[None] > 0.95, "neighbours of the same person"
@@ -107,19 +107,19 @@ def test_the_choice_validates_on_whole_groups(tmp_path: Path, monkeypatch: pytes
 def test_columns_that_cannot_be_groups_are_refused(tmp_path: Path) -> None:
     persons(12, 3).to_parquet(tmp_path / "rows.parquet")
 
-    def made(**values: object) -> Dataset:
+    def ingested(**values: object) -> Dataset:
         settings = IngestSettings.model_validate(values)
         return ingest(tmp_path / "rows.parquet", tmp_path / "data", settings).dataset
 
     with pytest.raises(DataError, match="Did you mean 'person'"):
-        made(group="persons", holdout=0.5)
+        ingested(group="persons", holdout=0.5)
     with pytest.raises(ConfigError, match="'y' is named as target and as group"):
-        made(group="y", holdout=0.5)
-    assert made(group="person", keys=("person",), holdout=0.5, stratify=True).schema.keys == ("person",)
+        ingested(group="y", holdout=0.5)
+    assert ingested(group="person", keys=("person",), holdout=0.5, stratify=True).schema.keys == ("person",)
 
 
 @pytest.mark.parametrize("holdout", [None, 0.25])
-def test_a_comparison_validates_on_whole_groups(holdout: float | None, tmp_path: Path) -> None:
+def test_a_comparison_validates_on_complete_groups(holdout: float | None, tmp_path: Path) -> None:
     table = persons(60, 6).reset_index(drop=True)
     table.to_parquet(tmp_path / "rows.parquet")
     centres = table.groupby("person")[list("abcd")].mean().to_numpy()
@@ -129,13 +129,13 @@ def test_a_comparison_validates_on_whole_groups(holdout: float | None, tmp_path:
         data = ingest(tmp_path / "rows.parquet", tmp_path / str(group), ingested).dataset
         sample = Sample(data, 300, 0, "float64", 4, holdout)
         person = ((sample.all().inputs[:, np.newaxis] - centres) ** 2).sum(axis=2).argmin(axis=1)
-        parts = [set(sample.tested()[person == one]) for one in np.unique(person)]
+        parts = [set(sample.tested()[person == number]) for number in np.unique(person)]
         assert all(len(part) == 1 for part in parts) == bool(group)
         assert set.union(*parts) == ({0, 1, 2, 3} if holdout is None else {-1, 0})
         out = str(tmp_path / f"{group}-run")
         options = {"models": ("ridge",), "rows": 300, "folds": 4, "holdout": holdout, "out": out}
-        made = compare(settings_from(CompareSettings, {"data": str(data.folder), **options}, "test"))
-        scores[group] = made["models"][0]["mean"]
+        result = compare(settings_from(CompareSettings, {"data": str(data.folder), **options}, "test"))
+        scores[group] = result["models"][0]["mean"]
     assert scores[None] > 0.9, "neighbours of the same person"
     assert scores["person"] < 0.8
 

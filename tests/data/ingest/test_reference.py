@@ -19,20 +19,20 @@ from tests.data.sources import inputs_of, parquet, replaced, settings, table
 
 @pytest.fixture
 def first(tmp_path: Path) -> Dataset:
-    """Of 2000 rows, scaled."""
+    """Return a scaled data set of 2000 rows."""
     source = parquet(tmp_path, table(2000), "first.parquet")
     return ingest(source, tmp_path / "first", settings(scale="standard")).dataset
 
 
-def held(folder: Path, content: pa.Table, first: Dataset, **values: Any) -> Dataset:
+def ingest_with_reference(folder: Path, content: pa.Table, first: Dataset, **values: Any) -> Dataset:
     source = parquet(folder, content, "later.parquet")
     return ingest(source, folder / "later", settings(**values), reference=first.schema).dataset
 
 
-def test_rows_held_to_a_reference_are_scaled_as_it_says(tmp_path: Path, first: Dataset) -> None:
+def test_rows_with_a_reference_get_its_scaling(tmp_path: Path, first: Dataset) -> None:
     content = table(300, seed=1)
     moved = replaced(content, "a", content["a"].to_numpy() + 100)
-    later = held(tmp_path, moved, first)
+    later = ingest_with_reference(tmp_path, moved, first)
     rows = sample_rows(later, "train", 300, 0, "float64")
     shift, factor = first.schema.shift_and_factor
     np.testing.assert_allclose(rows.inputs, (inputs_of(moved) - shift) * factor, rtol=1e-6)
@@ -42,23 +42,23 @@ def test_rows_held_to_a_reference_are_scaled_as_it_says(tmp_path: Path, first: D
     assert sum(later.schema.class_counts) == 300
 
 
-def test_columns_in_another_order_and_further_ones_do_not_matter(tmp_path: Path, first: Dataset) -> None:
+def test_order_of_columns_and_additional_columns_do_not_matter(tmp_path: Path, first: Dataset) -> None:
     content = table(300, seed=1)
     other = content.select(["y", "c", "b", "e", "d", "a"]).append_column("more", pa.array(["word"] * 300))
-    later = held(tmp_path, other, first)
+    later = ingest_with_reference(tmp_path, other, first)
     np.testing.assert_array_equal(inputs_of(pq.read_table(later.path(later.shards[0]))), inputs_of(content))
 
 
-def test_a_share_as_text_holds_out_the_rows_that_the_number_does(tmp_path: Path, first: Dataset) -> None:
+def test_a_share_as_text_holds_out_the_same_rows_as_the_number(tmp_path: Path, first: Dataset) -> None:
     counts = []
     for name, share in (("number", 0.3), ("text", "0.3")):
         (tmp_path / name).mkdir()
-        counts.append(held(tmp_path / name, table(200, seed=1), first, holdout=share).rows("test"))
+        counts.append(ingest_with_reference(tmp_path / name, table(200, seed=1), first, holdout=share).rows("test"))
     assert counts[0] == counts[1] > 0
 
 
-def test_one_class_alone_keeps_its_place_among_the_labels(tmp_path: Path, first: Dataset) -> None:
-    later = held(tmp_path, replaced(table(40), "y", np.ones(40, dtype=np.int64)), first)
+def test_a_single_class_keeps_its_position_among_the_labels(tmp_path: Path, first: Dataset) -> None:
+    later = ingest_with_reference(tmp_path, replaced(table(40), "y", np.ones(40, dtype=np.int64)), first)
     assert (later.schema.labels, later.schema.class_counts) == ((-1, 1), (0, 40))
     assert (sample_rows(later, "train", 40, 0, "float32").targets == 1).all()
 
@@ -67,31 +67,31 @@ def test_text_labels_keep_the_codes_of_the_reference(tmp_path: Path) -> None:
     words = np.array(["red", "green", "blue"])
     source = parquet(tmp_path, replaced(table(60), "y", words[np.arange(60) % 3]), "first.parquet")
     first = ingest(source, tmp_path / "first", settings()).dataset
-    later = held(tmp_path, replaced(table(60), "y", words[2 - np.arange(60) % 3][:60]), first)
+    later = ingest_with_reference(tmp_path, replaced(table(60), "y", words[2 - np.arange(60) % 3][:60]), first)
     assert later.schema.stored_labels == first.schema.stored_labels
     names = [first.schema.labels[int(index)] for index in sample_rows(later, "train", 60, 0, "float32").targets]
     assert names[:3] == ["blue", "green", "red"]
 
 
-@pytest.mark.parametrize(("unit", "mark"), [("D", "T"), ("s", " "), ("m", "T")])
-def test_dates_as_text_are_those_of_a_csv_file(tmp_path: Path, unit: Any, mark: str) -> None:
+@pytest.mark.parametrize(("unit", "separator"), [("D", "T"), ("s", " "), ("m", "T")])
+def test_dates_as_text_equal_those_of_a_csv_file(tmp_path: Path, unit: Any, separator: str) -> None:
     times = np.datetime64("2024-03-01T12:30:00") + np.arange(60).astype("timedelta64[h]")
     days = table(60).append_column("at", pa.array(times.astype("datetime64[D]")))
     first = ingest(parquet(tmp_path, days, "first.parquet"), tmp_path / "first", settings()).dataset
-    texts = [text.replace("T", mark) for text in np.datetime_as_string(times, unit)]
+    texts = [text.replace("T", separator) for text in np.datetime_as_string(times, unit)]
     content = days.set_column(days.num_columns - 1, "at", pa.array(texts))
     (tmp_path / "text").mkdir()
-    later = held(tmp_path / "text", content, first)
+    later = ingest_with_reference(tmp_path / "text", content, first)
     write_csv(content, tmp_path / "later.csv")
     of_csv = ingest(tmp_path / "later.csv", tmp_path / "csv", settings(), reference=first.schema).dataset
     assert later.schema == of_csv.schema
-    made = [pq.read_table(data.path(data.shards[0])) for data in (later, of_csv)]
-    assert len(set(made[0]["at:years"].to_pylist())) == 3
-    assert made[0].equals(made[1])
+    tables = [pq.read_table(data.path(data.shards[0])) for data in (later, of_csv)]
+    assert len(set(tables[0]["at:years"].to_pylist())) == 3
+    assert tables[0].equals(tables[1])
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda content: replaced(content, "y", np.full(40, 7)), "holds 7, a label that the reference does not have"),
         (lambda content: content.drop_columns(["b"]), "no input column 'b'"),
@@ -99,14 +99,16 @@ def test_dates_as_text_are_those_of_a_csv_file(tmp_path: Path, unit: Any, mark: 
         (lambda content: replaced(content, "y", ["word"] * 40), "target 'y' is of type string"),
     ],
 )
-def test_rows_that_do_not_fit_the_reference_are_refused(tmp_path: Path, first: Dataset, change: Any, said: str) -> None:
-    with pytest.raises(DataError, match=said):
-        held(tmp_path, change(table(40)), first)
+def test_rows_that_do_not_fit_the_reference_are_refused(
+    tmp_path: Path, first: Dataset, change: Any, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        ingest_with_reference(tmp_path, change(table(40)), first)
     assert not (tmp_path / "later").exists()
 
 
-def test_what_was_held_to_a_reference_is_made_once_and_never_by_another(tmp_path: Path, first: Dataset) -> None:
-    held(tmp_path, table(300, seed=1), first)
+def test_a_data_set_with_a_reference_is_not_replaced_for_another_reference(tmp_path: Path, first: Dataset) -> None:
+    ingest_with_reference(tmp_path, table(300, seed=1), first)
     source = tmp_path / "later.parquet"
     assert not ingest(source, tmp_path / "later", settings(), reference=first.schema).changed
     other = replace(first.schema, scale="none")
@@ -114,7 +116,7 @@ def test_what_was_held_to_a_reference_is_made_once_and_never_by_another(tmp_path
         ingest(source, tmp_path / "later", settings(), reference=other)
 
 
-def test_zeros_that_svmlight_leaves_out_are_columns_of_the_reference(tmp_path: Path) -> None:
+def test_columns_absent_from_svmlight_are_zero_columns_of_the_reference(tmp_path: Path) -> None:
     (tmp_path / "first.svm").write_text("1 1:0.5 2:1 3:2\n-1 1:1 2:3 3:1\n" * 20)
     (tmp_path / "later.svm").write_text("1 1:0.25\n-1 1:2\n" * 20)
     first = ingest(tmp_path / "first.svm", tmp_path / "first", settings()).dataset

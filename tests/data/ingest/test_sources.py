@@ -17,24 +17,24 @@ from okl.foundation.settings import IngestSettings
 from tests.data.sources import inputs_of, parquet, table
 
 
-def everything(source: Source, columns: list[str] | None = None, rows: int | None = None) -> pa.Table:
+def read_all(source: Source, columns: list[str] | None = None, rows: int | None = None) -> pa.Table:
     return pa.Table.from_batches([part.batch for part in source.batches(columns, rows)])
 
 
-def test_parquet_row_groups_come_back_in_order(tmp_path: Path) -> None:
+def test_parquet_row_groups_are_read_in_order(tmp_path: Path) -> None:
     content = table(1000)
     source = open_source(parquet(tmp_path, content, row_group_size=300))
     assert source.rows == 1000
     assert [piece.rows for piece in source.pieces] == [300, 300, 300, 100]
-    assert everything(source, rows=70).equals(content)
-    assert everything(source, ["y", "b"]).schema.names == ["y", "b"]
+    assert read_all(source, rows=70).equals(content)
+    assert read_all(source, ["y", "b"]).schema.names == ["y", "b"]
 
 
 def test_row_numbers_count_from_the_start_of_each_file(tmp_path: Path) -> None:
     parquet(tmp_path, table(250), "one.parquet", row_group_size=100)
     parquet(tmp_path, table(30), "two.parquet")
-    found = [(Path(part.file).name, part.first_row) for part in open_source(tmp_path).batches(batch_rows=60)]
-    assert found == [
+    positions = [(Path(part.file).name, part.first_row) for part in open_source(tmp_path).batches(batch_rows=60)]
+    assert positions == [
         ("one.parquet", 0), ("one.parquet", 60), ("one.parquet", 100), ("one.parquet", 160),
         ("one.parquet", 200), ("two.parquet", 0),
     ]  # fmt: skip
@@ -46,8 +46,8 @@ def test_directory_and_glob_are_read_in_the_order_of_names(tmp_path: Path) -> No
         parquet(tmp_path, part, f"{name}.parquet")
     (tmp_path / "_SUCCESS").touch()
     expected = pa.concat_tables([parts[2], parts[0], parts[1]])
-    assert everything(open_source(tmp_path)).equals(expected)
-    assert everything(open_source(f"{tmp_path}/[bc].parquet")).equals(pa.concat_tables(parts[:2]))
+    assert read_all(open_source(tmp_path)).equals(expected)
+    assert read_all(open_source(f"{tmp_path}/[bc].parquet")).equals(pa.concat_tables(parts[:2]))
 
 
 def test_csv_equals_the_table_it_was_written_from(tmp_path: Path) -> None:
@@ -60,10 +60,10 @@ def test_csv_equals_the_table_it_was_written_from(tmp_path: Path) -> None:
     np.testing.assert_allclose(inputs_of(read), inputs_of(content), rtol=1e-6)
 
 
-def test_csv_column_that_begins_whole_may_go_on_with_fractions(tmp_path: Path) -> None:
-    lines = ["a,y", *["1,0"] * 700_000, "0.5,1"]  # the fraction comes after the block that types are guessed from
+def test_csv_column_of_whole_numbers_may_continue_with_fractions(tmp_path: Path) -> None:
+    lines = ["a,y", *["1,0"] * 700_000, "0.5,1"]  # the fraction comes after the block from which types are inferred
     (tmp_path / "s.csv").write_text("\n".join(lines))
-    read = everything(open_source(tmp_path / "s.csv"))
+    read = read_all(open_source(tmp_path / "s.csv"))
     assert read.column("a").type == pa.float64()
     assert read.column("a")[-1].as_py() == 0.5
     assert len(read) == 700_001
@@ -80,27 +80,27 @@ def test_svmlight_equals_the_rows_it_was_written_from(tmp_path: Path, zero_based
     source = open_source(tmp_path / "s.svm")
     assert source.columns == ("f0", "f1", "f2", "f3", "y")
     assert source.rows == 3000
-    read = everything(source, ["y", "f3", "f0", "f1", "f2"], rows=700)
+    read = read_all(source, ["y", "f3", "f0", "f1", "f2"], rows=700)
     np.testing.assert_allclose(inputs_of(read, ["f0", "f1", "f2", "f3"]), values, rtol=1e-12)  # type: ignore[arg-type]
     np.testing.assert_array_equal(read.column("y").to_numpy(), content.column("y").to_numpy())
     assert len(open_source(tmp_path / "s.svm", SvmlightReading(9)).columns) == 10
 
 
-def test_a_missing_number_of_svmlight_is_that_of_a_table(tmp_path: Path) -> None:
+def test_missing_numbers_of_svmlight_and_csv_are_encoded_alike(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     frame = pd.DataFrame({"y": [0, 1] * 30, "f0": rng.normal(5.0, 1.0, 60), "f1": rng.normal(size=60)})
     frame.loc[frame.index % 3 == 0, "f0"] = np.nan
     frame.to_csv(tmp_path / "s.csv", index=False)
-    lines = [f"{int(y)} 1:{one} 2:{two}" for y, one, two in frame.itertuples(index=False)]
+    lines = [f"{int(y)} 1:{first} 2:{second}" for y, first, second in frame.itertuples(index=False)]
     (tmp_path / "s.svm").write_text("\n".join(lines) + "\n")
-    made = {}
+    datasets = {}
     for kind in ("csv", "svm"):
         settings = IngestSettings(target="y", missing="mean", scale="none")
-        made[kind] = ingest(tmp_path / f"s.{kind}", tmp_path / kind, settings).dataset
-    assert made["svm"].schema.features == made["csv"].schema.features == ("f0", "f0=(missing)", "f1")
-    tables = [pq.read_table(data.folder / data.shards[0].path).to_pandas() for data in made.values()]
+        datasets[kind] = ingest(tmp_path / f"s.{kind}", tmp_path / kind, settings).dataset
+    assert datasets["svm"].schema.features == datasets["csv"].schema.features == ("f0", "f0=(missing)", "f1")
+    tables = [pq.read_table(data.folder / data.shards[0].path).to_pandas() for data in datasets.values()]
     np.testing.assert_allclose(
-        tables[0][list(made["svm"].schema.features)], tables[1][list(made["svm"].schema.features)]
+        tables[0][list(datasets["svm"].schema.features)], tables[1][list(datasets["svm"].schema.features)]
     )
 
 
@@ -114,7 +114,7 @@ def test_large_integers_may_be_the_target_of_a_regression(tmp_path: Path) -> Non
 def test_svmlight_chunks_lose_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("okl.data.ingest.sources.CHUNK_BYTES", 64)
     (tmp_path / "s.txt").write_text("".join(f"{i % 2} 1:{i} 2:0.5\n" for i in range(200)) + "1 1:200")
-    read = everything(open_source(tmp_path / "s.txt"))
+    read = read_all(open_source(tmp_path / "s.txt"))
     np.testing.assert_array_equal(read.column("f0").to_numpy(), np.arange(201))
 
 
@@ -128,15 +128,15 @@ def test_svmlight_wider_than_the_limit_is_an_error(tmp_path: Path) -> None:
         open_source(tmp_path / "t.svm")
 
 
-def test_fingerprint_tells_contents_and_names_but_not_places(tmp_path: Path) -> None:
+def test_fingerprint_depends_on_contents_and_names_but_not_on_folders(tmp_path: Path) -> None:
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
-    one = open_source(parquet(tmp_path / "here", table(50))).fingerprint()
-    assert open_source(parquet(tmp_path / "there", table(50))).fingerprint() == one
-    assert open_source(parquet(tmp_path / "there", table(50), "other.parquet")).fingerprint() != one
-    assert open_source(parquet(tmp_path / "here", table(50, seed=1))).fingerprint() != one
+    fingerprint = open_source(parquet(tmp_path / "here", table(50))).fingerprint()
+    assert open_source(parquet(tmp_path / "there", table(50))).fingerprint() == fingerprint
+    assert open_source(parquet(tmp_path / "there", table(50), "other.parquet")).fingerprint() != fingerprint
+    assert open_source(parquet(tmp_path / "here", table(50, seed=1))).fingerprint() != fingerprint
 
 
-def test_parquet_without_its_ending_is_recognised_by_its_magic(tmp_path: Path) -> None:
+def test_parquet_without_its_ending_is_recognised_by_its_magic_bytes(tmp_path: Path) -> None:
     path = parquet(tmp_path, table(20), "part-0001")
     assert open_source(path).kind == "parquet"

@@ -24,7 +24,7 @@ KINDS = ("binary", "multiclass", "regression")
 
 
 def rows_of(kind: str, seed: int = 0) -> pd.DataFrame:
-    """Rows whose target depends on `shop`, of 200 values, 40 more of one row, and none in a few rows."""
+    """Return rows whose target depends on `shop`: 200 values, 40 more with a single row, missing in a few rows."""
     random = np.random.default_rng(seed)
     shop = random.integers(0, VALUES, ROWS)
     score = random.normal(size=VALUES)[shop] + random.normal(size=ROWS)
@@ -39,29 +39,31 @@ def rows_of(kind: str, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame({"shop": words, "x": random.normal(size=ROWS), "y": target, "split": split})
 
 
-def made(folder: Path, rows: pd.DataFrame, **values: Any) -> Dataset:
+def make_dataset(folder: Path, rows: pd.DataFrame, **values: Any) -> Dataset:
     source = parquet(folder, pa.Table.from_pandas(rows, preserve_index=False), "source.parquet")
     return ingest(source, folder / "data", settings(**values)).dataset
 
 
-def stored(data: Dataset, split: Any) -> pd.DataFrame:
-    frame: pd.DataFrame = pa.concat_tables(pq.read_table(str(data.path(one))) for one in data.split(split)).to_pandas()
+def stored_rows(data: Dataset, split: Any) -> pd.DataFrame:
+    frame: pd.DataFrame = pa.concat_tables(
+        pq.read_table(str(data.path(shard))) for shard in data.split(split)
+    ).to_pandas()
     return frame
 
 
 def naive_means(rows: list[tuple[Any, float]], ratio: float, mean: float) -> Callable[[Any], float]:
     """Return the shrunk mean of a word from rows, by its definition."""
 
-    def of(word: Any) -> float:
-        own = [target for one, target in rows if one == word]
-        return mean + sum(target - mean for target in own) / (len(own) + ratio)
+    def shrunk_mean(word: Any) -> float:
+        targets = [target for other, target in rows if other == word]
+        return mean + sum(target - mean for target in targets) / (len(targets) + ratio)
 
-    return of
+    return shrunk_mean
 
 
 def variance_ratio(rows: list[tuple[str, float]]) -> float:
-    """Return the variance within words over that between them, by one-way analysis of variance."""
-    groups = [[target for one, target in rows if one == word] for word in {word for word, _ in rows}]
+    """Return the variance within words divided by the variance between words (one-way analysis of variance)."""
+    groups = [[target for other, target in rows if other == word] for word in {word for word, _ in rows}]
     n, mean = len(rows), np.mean([target for _, target in rows])
     within = sum(np.var(group) * len(group) for group in groups) / (n - len(groups))
     between = sum(len(group) * (np.mean(group) - mean) ** 2 for group in groups) / (len(groups) - 1)
@@ -70,9 +72,9 @@ def variance_ratio(rows: list[tuple[str, float]]) -> float:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_training_rows_have_means_of_other_folds_and_test_rows_those_of_all(kind: str, tmp_path: Path) -> None:
+def test_training_rows_get_means_of_other_folds_and_test_rows_means_of_all(kind: str, tmp_path: Path) -> None:
     rows = rows_of(kind)
-    data = made(tmp_path, rows, seed=3)
+    data = make_dataset(tmp_path, rows, seed=3)
     (encoding,) = data.schema.encodings[:1]
     n_outputs = 3 if kind == "multiclass" else 1
     assert len(encoding.inputs) == n_outputs + 2
@@ -96,17 +98,17 @@ def test_training_rows_have_means_of_other_folds_and_test_rows_those_of_all(kind
         tables = [naive_means(part, ratio, mean) for part in (of, *others)]
         column = encoding.inputs[output]
         expected = [tables[1 + f](word) for word, f, one in zip(word_of, fold, train, strict=True) if one]
-        np.testing.assert_allclose(stored(data, "train")[column], np.array(expected, dtype=np.float32), rtol=2e-6)
+        np.testing.assert_allclose(stored_rows(data, "train")[column], np.array(expected, dtype=np.float32), rtol=2e-6)
         expected = [tables[0](word) for word, one in zip(word_of, train, strict=True) if not one]
-        np.testing.assert_allclose(stored(data, "test")[column], np.array(expected, dtype=np.float32), rtol=2e-6)
+        np.testing.assert_allclose(stored_rows(data, "test")[column], np.array(expected, dtype=np.float32), rtol=2e-6)
     for name, word in zip(encoding.inputs[n_outputs:], ("(other)", None), strict=True):
         flags = [float(one == word) for one, of_train in zip(word_of, train, strict=True) if of_train]
-        np.testing.assert_array_equal(stored(data, "train")[name], flags)
+        np.testing.assert_array_equal(stored_rows(data, "train")[name], flags)
         assert sum(flags) > 5
 
 
-def test_noise_has_one_mean_and_constant_values_their_own() -> None:
-    """Two values with targets that are less different than chance makes them; then two that say all."""
+def test_noise_has_one_mean_and_constant_values_their_own_means() -> None:
+    """First two values with targets more alike than by chance; then two values that determine the target."""
     encoding = Encoding("c", "category", ("c",), ("a", "b"))
     column, fold, used = pa.array(["a", "b"] * 20), np.arange(40) % N_FOLDS, np.ones(40, dtype=bool)
     for targets, expected in (
@@ -128,19 +130,19 @@ def test_sums_are_the_same_in_any_order_of_the_rows() -> None:
 
     def sums(order: Any) -> Any:
         parts = np.array_split(order, 7)
-        found = [
+        part_sums = [
             sums_of_rows(encoding, pa.array(words[part]), fold[part], values[part], used[part], scale) for part in parts
         ]
         total = no_sums(encoding, scale)
-        for part in found:
+        for part in part_sums:
             total = total.plus(part)
         return total
 
-    one, other = sums(np.arange(999)), sums(random.permutation(999))
-    assert one.counts.sum() == used.sum()
-    assert len(np.unique(one.sums)) > 10
+    in_order, shuffled = sums(np.arange(999)), sums(random.permutation(999))
+    assert in_order.counts.sum() == used.sum()
+    assert len(np.unique(in_order.sums)) > 10
     for name in ("counts", "sums", "squares"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+        np.testing.assert_array_equal(getattr(in_order, name), getattr(shuffled, name))
 
 
 def test_new_rows_are_encoded_as_test_rows_and_unseen_values_are_reported(tmp_path: Path) -> None:
@@ -148,14 +150,14 @@ def test_new_rows_are_encoded_as_test_rows_and_unseen_values_are_reported(tmp_pa
     rows["shop"], rows["split"] = (
         [f"s{i % 300}" for i in range(ROWS)],
         ["train"] * 1200 + ["test"] * 300,
-    )  # none is rare
-    data = open_dataset(made(tmp_path, rows).folder)
+    )  # no value is rare
+    data = open_dataset(make_dataset(tmp_path, rows).folder)
     schema = replace(data.schema, scale="none")
     assert not schema.encodings[0].other
     test = rows[rows["split"] == "test"]
     table = pa.Table.from_pandas(test[["shop", "x"]], preserve_index=False)
     prepared = prepare_rows(schema, SourceBatch("rows", 0, table.to_batches()[0]), "float32")
-    np.testing.assert_array_equal(prepared.inputs, stored(data, "test")[list(schema.features)].to_numpy())
+    np.testing.assert_array_equal(prepared.inputs, stored_rows(data, "test")[list(schema.features)].to_numpy())
     assert replaced_sentences(prepared.replaced, schema) == []
     some = pa.record_batch({"shop": ["nowhere", *test["shop"].to_list()[:9]], "x": [0.0] * 10})
     assert replaced_sentences(prepare_rows(schema, SourceBatch("rows", 0, some), "float32").replaced, schema) == []
@@ -167,23 +169,23 @@ def test_new_rows_are_encoded_as_test_rows_and_unseen_values_are_reported(tmp_pa
     assert sentence.startswith("Values of text columns are unknown to the model: 'shop' in 5 of 5 rows")
 
 
-def test_a_target_in_a_single_row_makes_no_means(tmp_path: Path) -> None:
+def test_a_target_in_a_single_row_gives_no_means(tmp_path: Path) -> None:
     rows = rows_of("regression")
     rows["y"] = rows["y"].where(np.arange(ROWS) == int((rows["split"] == "train").argmax()))
-    data = made(tmp_path, rows, task="regression", many_values="means")
+    data = make_dataset(tmp_path, rows, task="regression", many_values="means")
     assert data.rows("train") == 1
     assert not any(encoding.means for encoding in data.schema.encodings)
 
 
-def test_columns_of_few_values_and_a_given_number_make_inputs_of_values(tmp_path: Path) -> None:
+def test_few_values_or_a_given_limit_give_one_input_per_value(tmp_path: Path) -> None:
     rows = rows_of("binary")
     rows["few"] = rows["shop"].str[-1]
-    data = made(tmp_path, rows)
-    shop, few, *_ = (one for one in data.schema.encodings if one.kind == "category")
+    data = make_dataset(tmp_path, rows)
+    shop, few, *_ = (encoding for encoding in data.schema.encodings if encoding.kind == "category")
     assert few.column == "few"
     assert few.means == ()
     assert shop.means
     (tmp_path / "given").mkdir()
-    given = made(tmp_path / "given", rows, max_categories=30)
-    assert [one.means for one in given.schema.encodings if one.kind == "category"] == [(), ()]
-    assert given.schema.format_version == 2
+    with_limit = make_dataset(tmp_path / "given", rows, max_categories=30)
+    assert [encoding.means for encoding in with_limit.schema.encodings if encoding.kind == "category"] == [(), ()]
+    assert with_limit.schema.format_version == 2

@@ -1,4 +1,4 @@
-"""Numbers and dates in text give the shards of plain ones, for any number of workers, and again by stored formats."""
+"""Numbers and dates in text give the same shards as plain ones, on any number of workers and by stored formats."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ from okl.models.inputs import inputs_of
 from okl.models.pieces import read_table, table_pieces
 from tests.data.sources import settings
 
-ASKED = settings(missing="mean", dates="parts", rows_per_shard=100, rows_per_group=50)
+SETTINGS = settings(missing="mean", dates="parts", rows_per_shard=100, rows_per_group=50)
 ROWS = 600
 
 
-def plain() -> pd.DataFrame:
+def plain_rows() -> pd.DataFrame:
     random = np.random.default_rng(5)
     days = pd.Timestamp("2024-01-01") + pd.to_timedelta(random.integers(0, 12, ROWS), unit="D")
-    days = days.where(np.arange(ROWS) < ROWS - 1, pd.Timestamp("2024-01-31"))  # only the last row shows the order
+    # only the last row shows the order of day and month
+    days = days.where(np.arange(ROWS) < ROWS - 1, pd.Timestamp("2024-01-31"))
     price = (random.normal(0, 9000, ROWS)).round(2)
     price[7] = np.nan
     return pd.DataFrame(
@@ -49,9 +50,9 @@ def plain() -> pd.DataFrame:
     )
 
 
-def spoken(points: bool) -> pd.DataFrame:
-    """The same rows as people write them."""
-    rows = plain()
+def formatted_rows(points: bool) -> pd.DataFrame:
+    """Return the same rows with numbers and dates formatted as in spreadsheets."""
+    rows = plain_rows()
     mark = str.maketrans({}) if points else str.maketrans(",.", ".,")
     rows["price"] = ["" if np.isnan(value) else f"{value:,.2f} €".translate(mark) for value in rows["price"]]
     rows["share"] = [f"{value:g}%".translate(mark) for value in rows["share"]]
@@ -63,20 +64,20 @@ def as_lines(rows: pd.DataFrame) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows.to_dict("records"))
 
 
-WRITTEN: dict[str, tuple[str, Callable[[], str]]] = {
-    "points": ("s.csv", lambda: spoken(points=True).to_csv(index=False)),
-    "commas": ("s.csv", lambda: spoken(points=False).to_csv(index=False, sep=";", decimal=",")),
-    "quoted": ("s.csv", lambda: spoken(points=True).to_csv(index=False, quoting=1)),
-    "packed": ("s.csv.gz", lambda: spoken(points=False).to_csv(index=False, sep=";", decimal=",")),
-    "json": ("s.jsonl", lambda: as_lines(spoken(points=True))),
+SOURCES: dict[str, tuple[str, Callable[[], str]]] = {
+    "points": ("s.csv", lambda: formatted_rows(points=True).to_csv(index=False)),
+    "commas": ("s.csv", lambda: formatted_rows(points=False).to_csv(index=False, sep=";", decimal=",")),
+    "quoted": ("s.csv", lambda: formatted_rows(points=True).to_csv(index=False, quoting=1)),
+    "packed": ("s.csv.gz", lambda: formatted_rows(points=False).to_csv(index=False, sep=";", decimal=",")),
+    "json": ("s.jsonl", lambda: as_lines(formatted_rows(points=True))),
 }
 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     folder = tmp_path_factory.mktemp("plain")
-    plain().to_csv(folder / "s.csv", index=False)
-    return ingest(folder / "s.csv", folder / "data", ASKED).dataset
+    plain_rows().to_csv(folder / "s.csv", index=False)
+    return ingest(folder / "s.csv", folder / "data", SETTINGS).dataset
 
 
 def digests(data: Dataset) -> list[str]:
@@ -99,30 +100,30 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_shards_equal_those_of_plain_numbers_and_dates(
     case: str, reader: str, expected: Dataset, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    name, write = WRITTEN[case]
+    name, write = SOURCES[case]
     content = write().encode()
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     execution: Execution | None = request.getfixturevalue("two_workers") if reader == "workers" else None
     if reader != "one block":
         request.getfixturevalue("small_blocks")
-    data = ingest(tmp_path / name, tmp_path / "data", ASKED, execution=execution).dataset
+    data = ingest(tmp_path / name, tmp_path / "data", SETTINGS, execution=execution).dataset
     assert digests(data) == digests(expected)
-    if reader == "one block":  # sums for means are added block by block
+    if reader == "one block":  # sums for means depend on the blocks
         assert data.schema.encodings == expected.schema.encodings
     formats = {form.column: (form.decimal, form.unit, form.order) for form in data.schema.formats}
     mark = "." if case in ("points", "quoted", "json") else ","
     order = "month" if mark == "." else "day"
     assert formats == {"price": (mark, "€", "year"), "share": (mark, "%", "year"), "day": (".", "", order)}
-    again = ingest(tmp_path / name, tmp_path / "again", ASKED, reference=data.schema).dataset
+    again = ingest(tmp_path / name, tmp_path / "again", SETTINGS, reference=data.schema).dataset
     assert digests(again) == digests(expected)
     assert open_dataset(data.folder).schema == data.schema
 
 
 def test_new_rows_are_read_by_the_stored_formats(tmp_path: Path) -> None:
-    """One row alone would be read otherwise: 1.234 as a fraction, 3.4.2024 in any order."""
-    rows = spoken(points=False)
+    """Without stored formats, a single row would be read differently: 1.234 as a fraction, 3.4.2024 in any order."""
+    rows = formatted_rows(points=False)
     rows.to_csv(tmp_path / "s.csv", index=False, sep=";", decimal=",")
-    schema = ingest(tmp_path / "s.csv", tmp_path / "data", ASKED).dataset.schema
+    schema = ingest(tmp_path / "s.csv", tmp_path / "data", SETTINGS).dataset.schema
     new = {"day": "03/04/2024", "price": "1.234", "share": "5%", "size": 1.5, "word": "u"}
     (tmp_path / "new.csv").write_text(",".join(new) + "\n" + ",".join(map(str, new.values())) + "\n")
     (tmp_path / "new.jsonl").write_text(json.dumps(new) + "\n")
@@ -142,15 +143,15 @@ def test_new_rows_are_read_by_the_stored_formats(tmp_path: Path) -> None:
 ZONED = ("2024-01-01T00:30:00+01:00", "2023-12-31T23:30:00Z", "2023-12-31 23:30:00 UTC", "2023-12-31 18:00:00.0-0530")
 
 
-def test_times_with_a_zone_are_read_from_text_as_from_csv(tmp_path: Path) -> None:
+def test_times_with_a_zone_are_read_alike_from_text_and_csv(tmp_path: Path) -> None:
     day = [f"2024-0{1 + row % 9}-15T0{row % 7}:10:00{('+05:30', 'Z')[row % 2]}" for row in range(40)]
     rows = pd.DataFrame({"at": day, "a": np.arange(40.0), "y": np.arange(40) % 2})
     rows.to_csv(tmp_path / "s.csv", index=False)
-    by_csv = ingest(tmp_path / "s.csv", tmp_path / "of csv", ASKED).dataset
+    by_csv = ingest(tmp_path / "s.csv", tmp_path / "of csv", SETTINGS).dataset
     rows.to_parquet(text := tmp_path / "s.parquet")
-    data = ingest(text, tmp_path / "of text", ASKED).dataset
+    data = ingest(text, tmp_path / "of text", SETTINGS).dataset
     assert (digests(data), data.schema.encodings) == (digests(by_csv), by_csv.schema.encodings)
-    again = ingest(text, tmp_path / "again", ASKED, reference=by_csv.schema).dataset
+    again = ingest(text, tmp_path / "again", SETTINGS, reference=by_csv.schema).dataset
     assert digests(again) == digests(by_csv)
     zoned = pd.DataFrame({"at": ZONED, "a": 1.0})
     inputs = inputs_of(data.schema, zoned, "float32")
@@ -159,15 +160,15 @@ def test_times_with_a_zone_are_read_from_text_as_from_csv(tmp_path: Path) -> Non
     rows.loc[3, "at"] = "2024-01-01T00:30:00"
     rows.to_parquet(tmp_path / "mixed.parquet")
     with pytest.raises(DataError, match=r"'at', row 3 .*: expected a time with a zone .*, but it holds"):
-        check_source(tmp_path / "mixed.parquet", ASKED)
+        check_source(tmp_path / "mixed.parquet", SETTINGS)
 
 
-def test_options_decide_what_values_do_not(tmp_path: Path) -> None:
+def test_options_decide_ambiguous_formats(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text('d,a,y\n01/02/2026,"1,234",0\n03/04/2026,"5,678",1\n')
 
     def read(**options: Any) -> list[Any]:
-        asked = settings(**options)
-        data = ingest(tmp_path / "s.csv", tmp_path / "data", asked, overwrite=True).dataset
+        ingest_settings = settings(**options)
+        data = ingest(tmp_path / "s.csv", tmp_path / "data", ingest_settings, overwrite=True).dataset
         return [(form.decimal, form.order) for form in data.schema.formats]
 
     assert read() == [(".", "year"), (".", "month")]
@@ -178,21 +179,21 @@ def test_options_decide_what_values_do_not(tmp_path: Path) -> None:
         check_source(tmp_path / "s.csv", settings(date_order="month"))
 
 
-def test_line_ends_in_quotes_do_not_depend_on_blocks(tmp_path: Path, small_blocks: None) -> None:
+def test_line_ends_in_quotes_do_not_depend_on_block_boundaries(tmp_path: Path, small_blocks: None) -> None:
     (tmp_path / "csv").mkdir()
     (tmp_path / "parquet").mkdir()
-    for number, row in enumerate((3, 1900, None)):  # in the first block, in a later one, in none
+    for number, row in enumerate((3, 1900, None)):  # in the first block, in a later block, in no block
         words = ["plain"] * 2000
         if row is not None:
             words[row] = "two\nlines,\n\nor three"
         rows = pd.DataFrame({"a": np.arange(2000.0), "word": words, "y": np.arange(2000) % 2})
         rows.to_csv(tmp_path / "csv" / f"{number}.csv", index=False)
         rows.to_parquet(tmp_path / "parquet" / f"{number}.parquet")
-    made = [ingest(tmp_path / kind, tmp_path / f"of {kind}", settings()).dataset for kind in ("csv", "parquet")]
-    assert digests(made[0]) == digests(made[1])
+    datasets = [ingest(tmp_path / kind, tmp_path / f"of {kind}", settings()).dataset for kind in ("csv", "parquet")]
+    assert digests(datasets[0]) == digests(datasets[1])
 
 
-# Parsing against obvious twins.
+# Parsing compared with naive implementations.
 
 
 def test_numbers_match_decimal() -> None:
@@ -203,8 +204,8 @@ def test_numbers_match_decimal() -> None:
         shown = [f"{value:,}" if group else str(value) for value in values]
         swap = str.maketrans({",": group, ".": decimal})
         texts = [text.translate(swap) for text in shown]
-        found, units = parse_numbers(pa.array([f"{text} %" for text in texts]), decimal)
-        assert found.to_pylist() == [float(value) for value in values]
+        numbers, units = parse_numbers(pa.array([f"{text} %" for text in texts]), decimal)
+        assert numbers.to_pylist() == [float(value) for value in values]
         assert set(units.to_pylist()) == {"%"}
 
 
@@ -220,18 +221,18 @@ def test_dates_match_datetime() -> None:
             return None
 
     for order, form in (("day", "%d/%m/%Y"), ("month", "%m/%d/%Y")):
-        found = parse_dates(pa.array(texts), order).to_pylist()
-        naively = [naive(text, form) for text in texts]
-        assert found == naively
-        assert 0.2 < sum(value is not None for value in naively) / len(texts) < 0.8
+        dates = parse_dates(pa.array(texts), order).to_pylist()
+        naive_dates = [naive(text, form) for text in texts]
+        assert dates == naive_dates
+        assert 0.2 < sum(value is not None for value in naive_dates) / len(texts) < 0.8
 
 
 WORDS = settings(missing="mean", missing_words=("unknown", "-999"))
 
 
-def with_gaps(word: Any, number: Any) -> pd.DataFrame:
-    """Rows with gaps in a column of numbers, one of money, one of dates and the target; a text column says unknown."""
-    rows = spoken(points=True).head(200)
+def rows_with_missing(word: Any, number: Any) -> pd.DataFrame:
+    """Return rows with missing values in columns of numbers, prices and dates, and a text column with unknown."""
+    rows = formatted_rows(points=True).head(200)
     rows["share"] = rows["share"].astype(object)
     rows.loc[rows.index % 9 == 0, ["share", "price", "day"]] = word
     rows.loc[rows.index % 7 == 0, "size"] = number
@@ -240,8 +241,8 @@ def with_gaps(word: Any, number: Any) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_words_and_numbers_that_mean_a_missing_value_are_one(ending: str, tmp_path: Path) -> None:
-    def written(name: str, rows: pd.DataFrame) -> Path:
+def test_words_and_numbers_that_mean_a_missing_value_are_missing(ending: str, tmp_path: Path) -> None:
+    def write_rows(name: str, rows: pd.DataFrame) -> Path:
         path = tmp_path / f"{name}.{ending}"
         if ending == "csv":
             rows.to_csv(path, index=False)
@@ -251,21 +252,21 @@ def test_words_and_numbers_that_mean_a_missing_value_are_one(ending: str, tmp_pa
             rows.to_parquet(path)
         return path
 
-    plain_rows, worded = with_gaps(None, np.nan), with_gaps("unknown", -999.0)
-    expected = ingest(written("plain", plain_rows), tmp_path / "expected", settings(missing="mean")).dataset
-    data = ingest(written("worded", worded), tmp_path / "data", WORDS).dataset
+    with_nulls, with_words = rows_with_missing(None, np.nan), rows_with_missing("unknown", -999.0)
+    expected = ingest(write_rows("plain", with_nulls), tmp_path / "expected", settings(missing="mean")).dataset
+    data = ingest(write_rows("worded", with_words), tmp_path / "data", WORDS).dataset
     assert digests(data) == digests(expected)
     assert "unknown" in data.schema.encodings[-1].categories, "a text column keeps its values"
     assert open_dataset(data.folder).schema.missing_words == ("unknown", "-999")
     assert data.schema.format_version == 8
-    assert expected.schema.format_version == 4, "older versions of okl read what has no such words"
-    again = ingest(tmp_path / f"worded.{ending}", tmp_path / "again", WORDS, reference=data.schema).dataset
-    assert digests(again) == digests(expected)
-    inputs = inputs_of(expected.schema, plain_rows.drop(columns="y"), "float64")
-    np.testing.assert_array_equal(inputs_of(data.schema, worded.drop(columns="y"), "float64"), inputs)
+    assert expected.schema.format_version == 4, "older versions of okl read data sets without missing words"
+    reingested = ingest(tmp_path / f"worded.{ending}", tmp_path / "again", WORDS, reference=data.schema).dataset
+    assert digests(reingested) == digests(expected)
+    inputs = inputs_of(expected.schema, with_nulls.drop(columns="y"), "float64")
+    np.testing.assert_array_equal(inputs_of(data.schema, with_words.drop(columns="y"), "float64"), inputs)
 
 
-def test_a_later_file_may_have_words_in_columns_that_had_none(tmp_path: Path) -> None:
+def test_a_later_file_may_have_missing_words_in_new_columns(tmp_path: Path) -> None:
     rows = pd.DataFrame({"a": np.arange(60) / 8, "b": np.arange(60) % 7, "y": np.arange(60) % 2})
     rows.to_csv(tmp_path / "s.csv", index=False)
     schema = ingest(tmp_path / "s.csv", tmp_path / "data", WORDS).dataset.schema
@@ -281,17 +282,17 @@ def test_a_later_file_may_have_words_in_columns_that_had_none(tmp_path: Path) ->
         (batch,) = read_table(piece)
         assert batch.batch["a"].null_count == 20
     with pytest.raises(DataError, match="column 'a'"):
-        ingest(tmp_path / "later.csv", tmp_path / "refused", ASKED, reference=replace(schema, missing_words=()))
+        ingest(tmp_path / "later.csv", tmp_path / "refused", SETTINGS, reference=replace(schema, missing_words=()))
 
 
-def test_tallies_do_not_depend_on_how_rows_are_cut() -> None:
-    column = pa.array([*spoken(points=True)["price"][:50], "x", None, "NA", "1,5", "", "31/12/2026"])
-    whole = tally_of(column, "f", 0)
+def test_format_tallies_do_not_depend_on_batches() -> None:
+    column = pa.array([*formatted_rows(points=True)["price"][:50], "x", None, "NA", "1,5", "", "31/12/2026"])
+    total = tally_of(column, "f", 0)
     for cut in (1, 20, 51):
         parts = tally_of(column[:cut], "f", 0).plus(tally_of(column[cut:], "f", cut))
-        assert parts == whole
-    assert FormatTally().plus(whole) == whole
-    assert whole.counts["value"] == len(column) - 4
+        assert parts == total
+    assert FormatTally().plus(total) == total
+    assert total.counts["value"] == len(column) - 4
 
 
 def test_all_columns_with_words_among_numbers_are_named_at_once(tmp_path: Path) -> None:
@@ -312,5 +313,5 @@ def test_a_column_of_numbers_stored_as_text_is_named_as_such(tmp_path: Path) -> 
     random = np.random.default_rng(2).normal(size=300)
     rows = pd.DataFrame({"t": [f"{value:.4f}" for value in random], "a": random, "y": np.arange(300) % 2})
     rows.to_parquet(tmp_path / "s.parquet")
-    (told,) = ingest(tmp_path / "s.parquet", tmp_path / "data", settings()).dataset.warnings
-    assert told.startswith("Column 't' is left out: its 299 different values are numbers stored as text. Store them")
+    (warning,) = ingest(tmp_path / "s.parquet", tmp_path / "data", settings()).dataset.warnings
+    assert warning.startswith("Column 't' is left out: its 299 different values are numbers stored as text. Store them")

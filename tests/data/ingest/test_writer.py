@@ -1,4 +1,4 @@
-"""Ingest on workers: the same bytes as in one process, whoever dies, and nothing half-written stays."""
+"""Ingest on workers: the same bytes as in one process even if a worker dies, and no incomplete files remain."""
 
 from __future__ import annotations
 
@@ -26,13 +26,11 @@ from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import FloatArray
 
-# Ingest on workers: the same bytes as in one process, whoever dies, and nothing half-written stays.
-
 ROWS = 700
 
 
 def table(first: int, rows: int = ROWS) -> pa.Table:
-    """Rows with everything that a source may hold; labels come in another order in each."""
+    """Return rows with every kind of column of a source; the order of labels depends on `first`."""
     random = np.random.default_rng(first)
     inputs = random.normal(size=(3, rows)) * [[1.0], [100.0], [0.01]]
     words = np.array(["rye", "oats", "barley"])[(random.integers(0, 3, rows) + first) % 3]
@@ -55,29 +53,29 @@ def table(first: int, rows: int = ROWS) -> pa.Table:
 
 
 def write_source(folder: Path, kind: str) -> Path:
-    place = folder / kind
-    place.mkdir()
+    source = folder / kind
+    source.mkdir()
     for number in range(3):
         rows = table(number)
         if kind == "parquet":
-            pq.write_table(rows, place / f"{number}.parquet", row_group_size=(300, 700, 70)[number])
+            pq.write_table(rows, source / f"{number}.parquet", row_group_size=(300, 700, 70)[number])
         elif kind == "csv":
-            pacsv.write_csv(rows, place / f"{number}.csv")
+            pacsv.write_csv(rows, source / f"{number}.csv")
         else:
-            with pa.output_stream(str(place / f"{number}.csv.gz")) as stream:
+            with pa.output_stream(str(source / f"{number}.csv.gz")) as stream:
                 stream.write(rows.to_pandas().to_csv(sep=";", decimal=",", index=False).encode())
-    return place
+    return source
 
 
 REST = ("word", "y", "level", "id", "zip", "shop", "part", "flag", "gaps")
 SMALL = {"rows_per_shard": 300, "rows_per_group": 120}
 
 
-def settings(target: str, *kept: str, **others: Any) -> IngestSettings:
-    keys = others.get("keys", ())
-    spared = {target, *kept, *keys, others.get("split_column"), others.get("holdout")}
-    drop = tuple(name for name in REST if name not in spared)
-    return IngestSettings.model_validate({"target": target, "drop": drop, **SMALL, **others})
+def settings(target: str, *inputs: str, **options: Any) -> IngestSettings:
+    keys = options.get("keys", ())
+    used = {target, *inputs, *keys, options.get("split_column"), options.get("holdout")}
+    drop = tuple(name for name in REST if name not in used)
+    return IngestSettings.model_validate({"target": target, "drop": drop, **SMALL, **options})
 
 
 CASES = {
@@ -105,23 +103,27 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_bytes_are_those_of_one_process(
+def test_bytes_equal_those_of_one_process(
     case: str, sources: dict[str, Path], two_workers: Execution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kind, asked = CASES[case]
-    ingest(sources[kind], tmp_path / "here", asked)
+    kind, ingest_settings = CASES[case]
+    ingest(sources[kind], tmp_path / "here", ingest_settings)
     for name in ("RANGE_BYTES", "BLOCK_BYTES"):
         monkeypatch.setattr(csv, name, 16_000)
-    told: list[tuple[int, int | None]] = []
-    made = ingest(
-        sources[kind], tmp_path / "there", asked, execution=two_workers, progress=lambda *done: told.append(done)
+    reported: list[tuple[int, int | None]] = []
+    ingested = ingest(
+        sources[kind],
+        tmp_path / "there",
+        ingest_settings,
+        execution=two_workers,
+        progress=lambda *done: reported.append(done),
     )
-    assert made.changed
+    assert ingested.changed
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
-    assert len(made.dataset.shards) >= 5
-    assert any(encoding.means for encoding in made.dataset.schema.encodings) == case.startswith("target means")
-    assert told[-1][0] == told[-1][1] == sum(shard.rows for shard in made.dataset.shards)
-    again = ingest(sources[kind], tmp_path / "there", asked, execution=two_workers)
+    assert len(ingested.dataset.shards) >= 5
+    assert any(encoding.means for encoding in ingested.dataset.schema.encodings) == case.startswith("target means")
+    assert reported[-1][0] == reported[-1][1] == sum(shard.rows for shard in ingested.dataset.shards)
+    again = ingest(sources[kind], tmp_path / "there", ingest_settings, execution=two_workers)
     assert not again.changed
     verify(again.dataset)
     if kind == "csv":
@@ -129,23 +131,23 @@ def test_bytes_are_those_of_one_process(
 
 
 @dataclass(frozen=True)
-class Meddled:
-    """Workers that do something else before or after their work on tasks of writing."""
+class ModifiedExecution:
+    """Workers whose writing tasks are wrapped by `modify`."""
 
     inner: Execution
-    meddle: Callable[[Any], Any]
+    modify: Callable[[Any], Any]
 
     @property
     def n_workers(self) -> int:
         return self.inner.n_workers
 
     def map(self, work: Any, items: Sequence[Any]) -> Iterator[Any]:
-        return self.inner.map(self.meddle(work) if isinstance(items[0], ShardTask) else work, items)
+        return self.inner.map(self.modify(work) if isinstance(items[0], ShardTask) else work, items)
 
 
 @dataclass(frozen=True)
-class Dies:
-    """The first worker that has written shards is killed before it can say so."""
+class KilledAfterWriting:
+    """Kill the first worker that has written shards, before it returns its result."""
 
     work: Any
     marker: Path
@@ -159,8 +161,8 @@ class Dies:
 
 
 @dataclass(frozen=True)
-class Cramped:
-    """Files of a worker may be so large and no larger."""
+class LimitedFileSize:
+    """Limit the size of files that a worker writes."""
 
     work: Any
     limit_bytes: int
@@ -175,8 +177,8 @@ class Cramped:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
-    """A worker on a machine that does not have the caller's folder."""
+class WithoutFolder:
+    """Let a worker write to a folder that does not exist on its machine."""
 
     work: Any
 
@@ -184,49 +186,49 @@ class Elsewhere:
         return self.work.func(*self.work.args[:-1], Path("/somewhere/else"), task)
 
 
-def test_a_worker_that_dies_with_written_shards_leaves_no_trace(
+def test_a_worker_that_dies_after_writing_shards_changes_nothing(
     sources: dict[str, Path], two_workers: Execution, tmp_path: Path
 ) -> None:
-    kind, asked = CASES["a share"]
-    ingest(sources[kind], tmp_path / "here", asked)
-    dying: Any = Meddled(two_workers, lambda work: Dies(work, tmp_path / "killed"))
-    ingest(sources[kind], tmp_path / "there", asked, execution=dying)
+    kind, ingest_settings = CASES["a share"]
+    ingest(sources[kind], tmp_path / "here", ingest_settings)
+    dying: Any = ModifiedExecution(two_workers, lambda work: KilledAfterWriting(work, tmp_path / "killed"))
+    ingest(sources[kind], tmp_path / "there", ingest_settings, execution=dying)
     assert (tmp_path / "killed").exists()
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
 
 
 @pytest.mark.parametrize(
-    ("meddle", "message"),
+    ("modify", "message"),
     [
-        (lambda work: Cramped(work, 2000), r"Worker tls://\S+ cannot write to .* \(File too large\)"),
+        (lambda work: LimitedFileSize(work, 2000), r"Worker tls://\S+ cannot write to .* \(File too large\)"),
         (
-            Elsewhere,
+            WithoutFolder,
             r"/somewhere/else is not there.* Worker tls://\S+ cannot open it: the data must have the same path",
         ),
     ],
 )
-def test_a_worker_that_cannot_write_is_named_and_nothing_stays(
-    meddle: Any, message: str, sources: dict[str, Path], two_workers: Execution, tmp_path: Path
+def test_a_worker_that_cannot_write_is_named_and_no_file_remains(
+    modify: Any, message: str, sources: dict[str, Path], two_workers: Execution, tmp_path: Path
 ) -> None:
-    failing: Any = Meddled(two_workers, meddle)
+    failing: Any = ModifiedExecution(two_workers, modify)
     with pytest.raises(ExecutionError, match=message):
         ingest(sources["parquet"], tmp_path / "there", CASES["a share"][1], execution=failing)
     assert list(tmp_path.iterdir()) == []
 
 
-def failure(source: Path, folder: Path, asked: IngestSettings, execution: Execution | None = None) -> str:
+def failure(source: Path, folder: Path, ingest_settings: IngestSettings, execution: Execution | None = None) -> str:
     with pytest.raises(DataError) as caught:
-        ingest(source, folder, asked, execution=execution)
+        ingest(source, folder, ingest_settings, execution=execution)
     return str(caught.value)
 
 
-def test_rows_that_cannot_be_read_are_named_as_in_one_process(
+def test_unreadable_rows_give_the_same_message_as_in_one_process(
     sources: dict[str, Path], two_workers: Execution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = settings("y", "gaps", missing="error")
-    message = failure(sources["parquet"], tmp_path / "no", asked)
+    ingest_settings = settings("y", "gaps", missing="error")
+    message = failure(sources["parquet"], tmp_path / "no", ingest_settings)
     assert "column 'gaps' has no value" in message
-    assert failure(sources["parquet"], tmp_path / "no", asked, two_workers) == message
+    assert failure(sources["parquet"], tmp_path / "no", ingest_settings, two_workers) == message
     lines = (sources["csv"] / "1.csv").read_text().splitlines(keepends=True)
     lines[650] = "x" + lines[650]
     (tmp_path / "bad.csv").write_text("".join(lines))
@@ -279,7 +281,7 @@ def test_merging_does_not_depend_on_order() -> None:
     assert close(merge_moments(merge_moments(parts[0], parts[1]), merge_all(parts[2:], 4)), forward)
 
 
-def test_no_rows_are_neutral() -> None:
+def test_merging_with_no_rows_changes_nothing() -> None:
     some = moments_of(columns(50))
     assert merge_moments(empty_moments(4), some) is some
     assert merge_moments(some, moments_of(columns(50)[:, :0])) is some
@@ -293,7 +295,7 @@ def test_merging_leaves_its_inputs_unchanged() -> None:
         np.testing.assert_array_equal(array, copy)
 
 
-def test_a_constant_column_has_no_spread_and_its_own_mean() -> None:
+def test_a_constant_column_has_its_value_as_mean_and_deviation_zero() -> None:
     (statistics,) = column_statistics(merge_all([moments_of(np.full((1, n), 0.1, np.float32)) for n in (3, 7)], 1))
     assert statistics.constant
     assert statistics.standard_deviation == 0.0
