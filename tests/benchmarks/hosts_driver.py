@@ -26,7 +26,7 @@ from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.types import Task
 from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.settings import TrainSettings
-from tests.distributed.every_solver import made, solver_of
+from tests.distributed.every_solver import make_datasets, solver_of
 from tests.solver_cases import bits, last_state
 
 BANDWIDTH = {"bandwidth": 3.0}
@@ -67,7 +67,7 @@ class Driver:
 
     def __init__(self, there: Execution, here: Execution, folder: Path) -> None:
         self._there, self._here = there, here
-        self._small: dict[Task, Dataset] = made(folder)
+        self._small: dict[Task, Dataset] = make_datasets(folder)
         self._big = open_dataset(folder / "larger")
 
     def case(self, name: str) -> dict[str, Any]:

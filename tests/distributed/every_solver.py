@@ -1,4 +1,4 @@
-"""Every solver of the command line, in every way it can use workers, on a few rows; registered here, once."""
+"""The list of cases: every solver of the command line, in every way in which it uses workers, on a few rows."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def _budget(name: str) -> dict[str, Any]:
 
 
 def _step(solver: str, options: dict[str, Any]) -> dict[str, Any]:
-    """A step size, so that no race for it is run, where one is taken."""
-    raced = solver in ("fogd", "nogd") and not {"track", "constraints", "radius"} & set(options)
-    return {"step_size": 0.1} if raced else {}
+    """Return a step size for solvers that have one, so that none is selected by comparison."""
+    needs_step = solver in ("fogd", "nogd") and not {"track", "constraints", "radius"} & set(options)
+    return {"step_size": 0.1} if needs_step else {}
 
 
 CASES: dict[str, Case] = {
@@ -70,7 +70,7 @@ CASES |= {
     for solver in ("ridge", "falkon")
     for task in ("binary", "multiclass", "regression")
 }
-CASES |= {  # an online solver without a case of its own
+CASES |= {  # online solvers without a case above
     name: (name, "binary", IN_ROUNDS | {"mode": "mix"})
     for name in SOLVER_NAMES
     if name not in {solver for solver, _, _ in CASES.values()} and issubclass(solver_settings(name), OnlineSettings)
@@ -86,13 +86,13 @@ CASES |= {
 CASES["ridge-linear"] = ("ridge", "binary", {"kernel": "linear", "bandwidth": "auto", "seed": 3})
 
 
-def made(folder: Path) -> dict[Task, Dataset]:
-    """A data set a task: five shards of unequal length, whose rows can be told apart, but not all of them."""
+def make_datasets(folder: Path) -> dict[Task, Dataset]:
+    """Return one data set per task: five shards of different lengths, whose rows are not perfectly separable."""
     random = np.random.default_rng(11)
     inputs = random.normal(size=(ROWS, 4))
     curve = np.sin(2.0 * inputs[:, 0]) + inputs[:, 1] * inputs[:, 2] + 0.4 * random.normal(size=ROWS)
     targets = {"binary": (curve > 0.3).astype(int), "multiclass": np.digitize(curve, [-0.5, 0.6]), "regression": curve}
-    found: dict[Task, Dataset] = {}
+    datasets: dict[Task, Dataset] = {}
     for task, target in targets.items():
         source = folder / f"{task}.parquet"
         pq.write_table(pa.table({f"x{j}": inputs[:, j] for j in range(4)} | {"y": target}), source)
@@ -102,13 +102,13 @@ def made(folder: Path) -> dict[Task, Dataset]:
         data = ingest(source, folder / task, options).dataset
         assert data.schema.task == task
         assert [shard.rows for shard in data.split("train")] == [150, 150, 150, 150, 100]
-        found[data.schema.task] = data
+        datasets[data.schema.task] = data
     assert np.unique(targets["multiclass"]).tolist() == list(range(CLASSES))
-    return found
+    return datasets
 
 
 def solver_of(case: str, data: dict[Task, Dataset]) -> tuple[Any, Dataset]:
-    """The solver of a case as the command line would make it, and the columns that it learns from."""
+    """Return the solver of a case as the command line makes it, and the columns that it trains on."""
     name, task, options = CASES[case]
     values = {"data": "data", "solver": name, "bandwidth": 2.0} | _step(name, options) | options
     settings = settings_from(TrainSettings, values, case)

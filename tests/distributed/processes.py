@@ -1,4 +1,4 @@
-"""Looks at processes through /proc: children, and the addresses that they listen on."""
+"""Information on processes from /proc: children, and the addresses on which they listen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def descendants(pid: int) -> set[int]:
-    """Processes below one, without it; those that have ended and wait to be reaped do not count."""
+    """Return the descendants of a process; zombies do not count."""
     parents: dict[int, int] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -20,16 +20,16 @@ def descendants(pid: int) -> set[int]:
                 continue  # ended meanwhile
             if state != "Z":
                 parents[int(folder.name)] = int(parent)
-    found: set[int] = set()
+    pids: set[int] = set()
     frontier = {pid}
     while frontier:
         frontier = {child for child, parent in parents.items() if parent in frontier}
-        found |= frontier
-    return found
+        pids |= frontier
+    return pids
 
 
 def listening(pids: set[int]) -> list[str]:
-    """Hexadecimal local addresses of the listening TCP sockets of some processes, as /proc/net/tcp has them."""
+    """Return local addresses of the listening TCP sockets of processes, in hexadecimal as in /proc/net/tcp."""
     inodes = set()
     for pid in pids:
         for link in Path(f"/proc/{pid}/fd").iterdir():
@@ -49,7 +49,7 @@ def listening(pids: set[int]) -> list[str]:
 
 
 def soon(condition: Callable[[], bool], seconds: float = 90.0) -> bool:
-    """Return whether a condition becomes true in a while, which on a machine with other work is long."""
+    """Return whether a condition becomes true within a time limit, which is long because the machine may be busy."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -11,7 +11,7 @@ from okl.foundation.errors import ConfigError
 
 
 class Loader:
-    """Makes 100-byte values and counts how often."""
+    """A loader of 100-byte values that records its calls."""
 
     def __init__(self) -> None:
         self.loads: list[int] = []
@@ -22,7 +22,7 @@ class Loader:
             return np.full(100, key, dtype=np.uint8)
 
         value = cache.get(key, load)
-        assert (value == key).all()  # whatever was held, the value is that of the key
+        assert (value == key).all()  # the value belongs to the key, cached or not
         return value
 
 
@@ -41,7 +41,7 @@ def test_bytes_stay_within_the_limit() -> None:
     assert 10 < len(get.loads) < 300
 
 
-def test_least_recently_used_leaves_first() -> None:
+def test_least_recently_used_value_is_removed_first() -> None:
     cache, get = ArrayCache(200), Loader()
     for key in (1, 2, 1, 3, 3):  # the second request for 3 comes after the last one for 2
         get(cache, key)
@@ -53,7 +53,7 @@ def test_least_recently_used_leaves_first() -> None:
     assert get.loads == [2]
 
 
-def test_rounds_over_more_than_fits_keep_what_fits() -> None:
+def test_cyclic_requests_beyond_the_limit_keep_as_many_values_as_fit() -> None:
     cache, get = ArrayCache(500), Loader()
     for _ in range(2):
         for key in range(8):
@@ -64,7 +64,7 @@ def test_rounds_over_more_than_fits_keep_what_fits() -> None:
     assert get.loads == [5, 6, 7]  # plain LRU would load all eight
 
 
-def test_what_nobody_asks_for_any_more_makes_room() -> None:
+def test_values_that_are_no_longer_requested_are_removed() -> None:
     cache, get = ArrayCache(300), Loader()
     for key in (1, 2, 3):
         get(cache, key)
@@ -77,13 +77,13 @@ def test_what_nobody_asks_for_any_more_makes_room() -> None:
     assert get.loads == []
 
 
-def test_value_larger_than_the_limit_is_returned_and_not_held() -> None:
+def test_value_larger_than_the_limit_is_returned_and_not_cached() -> None:
     cache = ArrayCache(50)
     assert len(cache.get("large", lambda: np.zeros(100))) == 100
     assert cache.used_bytes == 0
 
 
-def test_lower_limit_drops_at_once() -> None:
+def test_lower_limit_removes_values_at_once() -> None:
     cache, get = ArrayCache(500), Loader()
     for key in range(5):
         get(cache, key)
@@ -94,7 +94,7 @@ def test_lower_limit_drops_at_once() -> None:
     cache.clear()
 
 
-def test_failed_load_is_raised_and_forgotten() -> None:
+def test_error_of_a_load_is_raised_and_not_cached() -> None:
     cache = ArrayCache(500)
     with pytest.raises(ZeroDivisionError):
         cache.get("key", lambda: 1 // 0)
@@ -104,7 +104,7 @@ def test_failed_load_is_raised_and_forgotten() -> None:
 def test_threads_share_one_cache() -> None:
     cache, get, errors = ArrayCache(450), Loader(), []
 
-    def ask(seed: int) -> None:
+    def request_values(seed: int) -> None:
         try:
             for key in np.random.default_rng(seed).integers(8, size=500):
                 get(cache, int(key))
@@ -112,7 +112,7 @@ def test_threads_share_one_cache() -> None:
         except AssertionError as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(4)]
+    threads = [threading.Thread(target=request_values, args=(seed,)) for seed in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,4 +1,4 @@
-"""Certificates: whoever has none, or one of another authority, neither learns nor works here."""
+"""Certificates: clients and workers without one, or with one of another authority, are refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_keys_are_for_their_owner_only_and_renewal_keeps_the_authority(tmp_path: Path) -> None:
+def test_keys_are_readable_by_the_owner_only_and_renewal_keeps_the_authority(tmp_path: Path) -> None:
     assert make_certificates([str(tmp_path)]) == 0
     keys = sorted(tmp_path.rglob("*key.pem"))
     assert len(keys) == 4
@@ -43,24 +43,24 @@ def test_keys_are_for_their_owner_only_and_renewal_keeps_the_authority(tmp_path:
     assert worker.read_bytes() != before[1]
 
 
-def test_work_under_certificates_has_the_same_bits_and_listens_on_loopback_only(
-    cluster: DaskExecution, data: Dataset, ours: Path
+def test_work_with_certificates_has_the_same_bits_and_listens_on_loopback_only(
+    cluster: DaskExecution, data: Dataset, certificates: Path
 ) -> None:
     work = SampledSum(data, 1)
-    with open_execution(threads=1) as alone:
-        expected = alone.sum(work, data.shards, (0, np.zeros(6)), add_up)
+    with open_execution(threads=1) as local:
+        expected = local.sum(work, data.shards, (0, np.zeros(6)), add_up)
     assert cluster.address.startswith("tls://127.0.0.1:")
-    with DaskExecution(address=cluster.address, n_threads=1, tls=str(ours / "worker")) as second:
+    with DaskExecution(address=cluster.address, n_threads=1, tls=str(certificates / "worker")) as second:
         np.testing.assert_array_equal(second.sum(work, data.shards, (0, np.zeros(6)), add_up), expected)
     addresses = listening({os.getpid(), *descendants(os.getpid())})
     assert len(addresses) >= 3
     assert {address.partition(":")[0] for address in addresses} <= LOOPBACK
 
 
-def test_workers_keep_the_limit_of_rows_until_the_run_is_over(cluster: DaskExecution, ours: Path) -> None:
-    """The limit also holds for workers that join later; after the run the former limit is back."""
+def test_workers_keep_the_row_limit_until_the_run_ends(cluster: DaskExecution, certificates: Path) -> None:
+    """The limit also applies to workers that join later; after the run, the previous limit is restored."""
     before = set(cluster.map(works.held_limit, range(40)))
-    with DaskExecution(address=cluster.address, n_threads=1, tls=str(ours / "client")) as run:
+    with DaskExecution(address=cluster.address, n_threads=1, tls=str(certificates / "client")) as run:
         limit = run.memory_limit_bytes
         assert limit is not None
         assert limit > 2**28
@@ -80,14 +80,14 @@ def test_a_client_without_or_with_a_foreign_certificate_is_refused(cluster: Dask
 
 
 def test_a_connection_without_or_with_a_foreign_certificate_ends_before_a_message(
-    cluster: DaskExecution, ours: Path, foreign: Path
+    cluster: DaskExecution, certificates: Path, foreign: Path
 ) -> None:
     host, port = cluster.address.removeprefix("tls://").split(":")
     with socket.create_connection((host, int(port)), timeout=5) as plain:
         plain.sendall(b"x" * 64)
-        assert leftover(plain) in (b"", b"\x15")  # hung up, or a TLS alert; never a message of Dask's
+        assert received_byte(plain) in (b"", b"\x15")  # closed, or a TLS alert; never a message from Dask
     for folder in (None, foreign / "worker"):
-        context = ssl.create_default_context(cafile=str(ours / "client" / "ca.pem"))
+        context = ssl.create_default_context(cafile=str(certificates / "client" / "ca.pem"))
         context.check_hostname = False
         if folder is not None:
             context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
@@ -99,7 +99,7 @@ def test_a_connection_without_or_with_a_foreign_certificate_ends_before_a_messag
             wrapped.recv(1)  # in TLS 1.3 the server's refusal comes after the client's part of the handshake
 
 
-def leftover(connection: socket.socket) -> bytes:
+def received_byte(connection: socket.socket) -> bytes:
     try:
         return connection.recv(1)
     except ConnectionError:
@@ -107,11 +107,11 @@ def leftover(connection: socket.socket) -> bytes:
 
 
 def test_a_worker_with_a_foreign_certificate_never_joins(cluster: DaskExecution, foreign: Path, tmp_path: Path) -> None:
-    place = foreign / "worker"
+    certificate_folder = foreign / "worker"
     command = [
         *(sys.executable, "-m", "distributed.cli.dask_worker", cluster.address, "--host", "tls://127.0.0.1"),
-        *("--tls-ca-file", str(place / "ca.pem"), "--tls-cert", str(place / "cert.pem")),
-        *("--tls-key", str(place / "key.pem"), "--no-dashboard", "--no-nanny", "--death-timeout", "2"),
+        *("--tls-ca-file", str(certificate_folder / "ca.pem"), "--tls-cert", str(certificate_folder / "cert.pem")),
+        *("--tls-key", str(certificate_folder / "key.pem"), "--no-dashboard", "--no-nanny", "--death-timeout", "2"),
         *("--local-directory", str(tmp_path)),
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -120,10 +120,10 @@ def test_a_worker_with_a_foreign_certificate_never_joins(cluster: DaskExecution,
     assert list(cluster.map(abs, [-1, -2])) == [1, 2]
 
 
-def test_certificates_that_cannot_be_used_say_what_is_wrong(ours: Path, foreign: Path, tmp_path: Path) -> None:
+def test_message_for_unusable_certificates_names_the_problem(certificates: Path, foreign: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"ca\.pem cannot be read"):
         open_execution(1, tls=str(tmp_path))
-    for name, source in (("ca.pem", ours), ("cert.pem", ours), ("key.pem", foreign)):
+    for name, source in (("ca.pem", certificates), ("cert.pem", certificates), ("key.pem", foreign)):
         (tmp_path / name).write_bytes((source / "client" / name).read_bytes())
     with pytest.raises(ConfigError, match="KEY_VALUES_MISMATCH"):
         open_execution(1, tls=str(tmp_path))

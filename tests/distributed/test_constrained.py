@@ -1,4 +1,4 @@
-"""Shards that learn under constraints: the same bits on any workers, and the average is what is measured."""
+"""Training on shards with constraints: the same bits on any workers; violations are those of the averaged model."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ CASES: list[tuple[Task, dict[str, Any]]] = [
 
 
 @pytest.fixture(scope="module", params=CASES, ids=str)
-def learnt(
+def trained(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[OnlineSolver, Dataset, Any]:
-    """What one thread of one process learns."""
+    """Return the solver, its data and the state after training with one thread of one process."""
     task, values = request.param
     folder = sensitive_data(tmp_path_factory.mktemp("constrained"), task).folder
-    given = {"data": str(folder), "constraints": TEXTS, "mode": "mix", "rounds": 3} | values
-    given |= {"constraint_gain": 0.01}  # slowly, so that the average is outside
-    settings = settings_from(TrainSettings, given, "test")
+    options = {"data": str(folder), "constraints": TEXTS, "mode": "mix", "rounds": 3} | values
+    options |= {"constraint_gain": 0.01}  # slow enough that the average violates constraints
+    settings = settings_from(TrainSettings, options, "test")
     data = training_columns(settings, open_dataset(folder))
     solver = make_online_solver(settings, data)
     with LocalExecution(1) as execution:
@@ -46,30 +46,30 @@ def learnt(
 
 
 @pytest.mark.parametrize("backend", ["local-2", "dask-3"], indirect=True)
-def test_shards_learn_the_same_within_limits_wherever_they_are(
-    learnt: tuple[OnlineSolver, Dataset, Any], backend: Execution
+def test_constrained_training_gives_the_same_bits_on_every_backend(
+    trained: tuple[OnlineSolver, Dataset, Any], backend: Execution
 ) -> None:
-    solver, data, alone = learnt
+    solver, data, local = trained
     state = last_state(solver, data, backend)
     for name in ("last", "averaged", "queues"):
-        np.testing.assert_array_equal(getattr(state.learned, name), getattr(alone.learned, name))
-    assert state.learned.progress == alone.learned.progress
-    assert state.learner.kept.rows.tobytes() == alone.learner.kept.rows.tobytes()
-    assert state.learned.queues.max() > 0.0, "limits were overstepped on the way"
+        np.testing.assert_array_equal(getattr(state.learned, name), getattr(local.learned, name))
+    assert state.learned.progress == local.learned.progress
+    assert state.learner.kept.rows.tobytes() == local.learner.kept.rows.tobytes()
+    assert state.learned.queues.max() > 0.0, "constraints were violated during training"
 
 
-def test_violation_told_is_that_of_the_averaged_model(learnt: tuple[OnlineSolver, Dataset, Any]) -> None:
-    solver, data, state = learnt
+def test_reported_violation_is_that_of_the_averaged_model(trained: tuple[OnlineSolver, Dataset, Any]) -> None:
+    solver, data, state = trained
     learner = state.learner
     assert isinstance(learner, ConstrainedLearner)
     average = LinearPredictor(learner.feature_map, learner.raw(state.learned))
     constraints, _ = parse_constraints(TEXTS)
     with LocalExecution(1) as execution:
-        found = measure_constraints(data, data.split("train"), constraints, average, "float32", execution)
-    told, worst = solver.chosen(state)["violation_as_learnt"], [one["excess"] for one in found]
-    if data.schema.task == "multiclass":  # the report has the class that is farthest outside
-        assert max(worst) * (1 - 1e-3) <= told <= np.linalg.norm(worst) * (1 + 1e-3)
+        measured = measure_constraints(data, data.split("train"), constraints, average, "float32", execution)
+    reported, worst = solver.chosen(state)["violation_as_learnt"], [constraint["excess"] for constraint in measured]
+    if data.schema.task == "multiclass":  # the report uses the class with the largest violation
+        assert max(worst) * (1 - 1e-3) <= reported <= np.linalg.norm(worst) * (1 + 1e-3)
     else:
-        assert told == pytest.approx(np.linalg.norm(worst), rel=1e-3)
-    assert told > 1e-3
+        assert reported == pytest.approx(np.linalg.norm(worst), rel=1e-3)
+    assert reported > 1e-3
     assert np.linalg.norm(learner.raw(state.learned)) <= 8.0 * (1 + 1e-6)

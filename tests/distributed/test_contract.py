@@ -25,7 +25,7 @@ def unit(vector: works.Vector) -> works.Vector:
 
 @pytest.fixture(scope="module")
 def expected(data: Dataset) -> list[works.Vector]:
-    """Five rounds without any backend: shard after shard."""
+    """Return the values of five rounds without a backend, one shard after another."""
     work, value, history = SampledSum(data, seed=11), np.linspace(-0.5, 0.5, 6), []
     for round_index in range(5):
         value = unit(add_up([work(shard, (round_index, value)) for shard in data.shards]))
@@ -47,8 +47,8 @@ def test_rounds_give_the_same_bits_on_every_backend(
 
 def test_streams_have_the_same_rows_on_every_backend(backend: Execution, data: Dataset) -> None:
     windows = plan_windows(data.shards, 6, "shuffle", (1,), 20000)
-    with LocalExecution(1) as alone:
-        expected = [rows.inputs.tobytes() for rows in alone.stream(data, windows, 0, len(windows), "float32")]
+    with LocalExecution(1) as local:
+        expected = [rows.inputs.tobytes() for rows in local.stream(data, windows, 0, len(windows), "float32")]
     assert len(set(expected)) > 1
     assert [rows.inputs.tobytes() for rows in backend.stream(data, windows, 0, len(windows), "float32")] == expected
 
@@ -59,7 +59,7 @@ def test_sum_depends_on_the_order_of_its_parts(data: Dataset) -> None:
     assert add_up(parts).tobytes() != add_up(parts[::-1]).tobytes()
 
 
-def test_merge_sees_parts_in_shard_order(backend: Execution, data: Dataset) -> None:
+def test_merge_gets_parts_in_shard_order(backend: Execution, data: Dataset) -> None:
     for shards in (data.shards, data.shards[3:4], data.shards[::-1]):
         parts = backend.mix(works.write_into, shards, np.zeros(2), lambda parts: np.array(parts))
         assert parts[:, 0].tolist() == [shard.index for shard in shards]
@@ -85,11 +85,11 @@ def test_map_keeps_the_order_of_items(backend: Execution, n_items: int) -> None:
     assert list(backend.map(works.square_slowly, range(n_items))) == [i * i for i in range(n_items)]
 
 
-def test_map_begins_only_a_few_items_ahead(backend: Execution, tmp_path: Path) -> None:
+def test_map_starts_only_a_few_items_ahead(backend: Execution, tmp_path: Path) -> None:
     results = backend.map(works.LeaveTrace(tmp_path), range(200))
     assert [next(results) for _ in range(3)] == [0, 1, 2]
-    begun = len(list(tmp_path.iterdir()))
-    assert begun <= 3 + max(backend.n_threads + 2, 4 * 2 * backend.n_workers + 4)
+    n_started = len(list(tmp_path.iterdir()))
+    assert n_started <= 3 + max(backend.n_threads + 2, 4 * 2 * backend.n_workers + 4)
     assert list(results)[-1] == 199
 
 
@@ -100,7 +100,7 @@ def test_abandoned_map_leaves_the_backend_usable(backend: Execution) -> None:
     assert list(backend.map(works.square_slowly, range(3))) == [0, 1, 4]
 
 
-def test_error_of_first_failing_shard_arrives_as_it_was_raised(backend: Execution, data: Dataset) -> None:
+def test_error_of_first_failing_shard_is_raised_unchanged(backend: Execution, data: Dataset) -> None:
     with pytest.raises(DataError) as caught:
         backend.sum(works.refuse, data.shards, "a text", add_up)
     assert type(caught.value) is DataError
@@ -128,18 +128,18 @@ def test_missing_shard_is_named(backend: Execution, data: Dataset, tmp_path: Pat
 
 
 def test_blas_runs_one_thread_in_work(backend: Execution) -> None:
-    for threads, numba_threads in backend.map(works.look_at_settings, range(4)):
+    for threads, numba_threads in backend.map(works.thread_settings, range(4)):
         assert threads == 1
         assert numba_threads == ("1" if backend.n_workers else os.environ.get("NUMBA_NUM_THREADS"))
 
 
-def test_work_runs_where_it_should(backend: Execution) -> None:
+def test_work_runs_in_the_processes_of_the_backend(backend: Execution) -> None:
     processes = set(backend.map(works.own_process, range(40)))
     assert len(processes) == max(1, backend.n_workers)
     assert (os.getpid() in processes) == (backend.n_workers == 0)
 
 
-def test_worker_killed_during_a_handler_call_changes_no_bit_and_another_takes_its_place(
+def test_worker_killed_during_a_handler_call_changes_no_bit_and_is_replaced(
     cluster: DaskExecution, data: Dataset, tmp_path: Path, expected: list[works.Vector]
 ) -> None:  # during a task: see test_faults and test_lifecycle
     work, value = SignalledInRound(SampledSum(data, seed=11), 5, 4, tmp_path / "killed"), np.linspace(-0.5, 0.5, 6)
@@ -152,7 +152,7 @@ def test_worker_killed_during_a_handler_call_changes_no_bit_and_another_takes_it
     assert soon(lambda: len(set(cluster.map(works.own_process, range(30)))) == 3, 60.0)
 
 
-def test_traffic_counts_rounds_and_what_crosses(backend: Execution, data: Dataset) -> None:
+def test_traffic_counts_rounds_and_bytes(backend: Execution, data: Dataset) -> None:
     value = np.zeros(20000)
     backend.sum(works.write_into, data.shards, value, add_up)
     before = backend.traffic
@@ -161,7 +161,7 @@ def test_traffic_counts_rounds_and_what_crosses(backend: Execution, data: Datase
     sent = (backend.traffic.bytes_sent - before.bytes_sent) / value.nbytes
     received = (backend.traffic.bytes_received - before.bytes_received) / value.nbytes
     assert rounds == 1
-    assert sent == pytest.approx(backend.n_workers, rel=0.05)  # the value once a worker, not once a shard
+    assert sent == pytest.approx(backend.n_workers, rel=0.05)  # the value once per worker, not once per shard
     assert received == pytest.approx(8 if backend.n_workers else 0, rel=0.05)
 
 

@@ -1,4 +1,4 @@
-"""Workers that die, stop, or have no room, while rounds go by their handlers; and a cluster with nobody there."""
+"""Workers that die, stop or have a full disk while rounds use their handlers; and a cluster without workers."""
 
 from __future__ import annotations
 
@@ -35,23 +35,27 @@ ROUNDS, START_SECONDS = 8, 60.0
 
 
 @pytest.fixture(scope="module")
-def impatient(started: DaskExecution, ours: Path) -> Iterator[DaskExecution]:
+def short_wait_execution(three_workers: DaskExecution, certificates: Path) -> Iterator[DaskExecution]:
     with DaskExecution(
-        address=started.address, n_threads=1, straggler_seconds=0.5, carrier="handler", tls=str(ours / "client")
+        address=three_workers.address,
+        n_threads=1,
+        straggler_seconds=0.5,
+        carrier="handler",
+        tls=str(certificates / "client"),
     ) as execution:
         yield execution
         assert soon(lambda: is_complete(execution), START_SECONDS)
 
 
 @pytest.fixture
-def execution(impatient: DaskExecution) -> DaskExecution:
-    """Three workers, reached by their handlers only, that are not waited for long."""
-    assert soon(lambda: is_complete(impatient), START_SECONDS)
-    return impatient
+def execution(short_wait_execution: DaskExecution) -> DaskExecution:
+    """Three workers, called through their handlers only, with a short straggler time."""
+    assert soon(lambda: is_complete(short_wait_execution), START_SECONDS)
+    return short_wait_execution
 
 
 def rounds(execution: Any, work: Any, data: Dataset) -> Iterator[bytes]:
-    """The bits of each round."""
+    """Yield the bits of each round."""
     value = np.linspace(-0.5, 0.5, 6)
     for round_index in range(ROUNDS):
         value = execution.sum(work, data.shards, (round_index, value), add_up)
@@ -62,16 +66,16 @@ def rounds(execution: Any, work: Any, data: Dataset) -> Iterator[bytes]:
 @pytest.fixture(scope="module")
 def expected(data: Dataset) -> list[bytes]:
     with LocalExecution(1) as here:
-        found = list(rounds(here, SampledSum(data, 11), data))
-    assert len(set(found)) == ROUNDS
-    return found
+        history = list(rounds(here, SampledSum(data, 11), data))
+    assert len(set(history)) == ROUNDS
+    return history
 
 
 def test_cancelled_tasks_are_repeated(
     execution: DaskExecution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cancel(dask_scheduler: Any) -> int:
-        """Cancel the tasks of all clients, as a scheduler that is restarted does."""
+        """Cancel the tasks of all clients, as a restarted scheduler does."""
         keys = [key for key, task in dask_scheduler.tasks.items() if task.state == "processing"]
         dask_scheduler.report({"op": "cancelled-keys", "keys": keys})
         return len(keys)
@@ -85,7 +89,7 @@ def test_cancelled_tasks_are_repeated(
         assert results.result(START_SECONDS) == [0, 1, 2, 3]
 
 
-def test_scheduler_that_was_restarted_gets_the_plugins_again(execution: DaskExecution) -> None:
+def test_restarted_scheduler_gets_the_plugins_again(execution: DaskExecution) -> None:
     def has_plugin() -> bool:
         execution._transport.refresh()
         listed = execution._client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.worker_plugins))
@@ -94,11 +98,11 @@ def test_scheduler_that_was_restarted_gets_the_plugins_again(execution: DaskExec
     execution.hold(10**8)
     execution._client.unregister_worker_plugin(ROW_LIMIT)
     assert not has_plugin()
-    execution._transport.membership._connection = None  # as if the present one were new
+    execution._transport.membership._connection = None  # as after a reconnection
     assert soon(has_plugin)
 
 
-def test_stopped_worker_is_not_waited_for_and_takes_part_again_when_it_goes_on(
+def test_stopped_worker_is_skipped_and_used_again_when_it_continues(
     execution: DaskExecution, data: Dataset, expected: list[bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     marker = tmp_path / "stopped"
@@ -119,14 +123,14 @@ def test_stopped_worker_is_not_waited_for_and_takes_part_again_when_it_goes_on(
 def test_shard_that_kills_every_worker_is_named(
     execution: DaskExecution, data: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dask, "MOST_DEATHS", 2)  # each worker that dies has to be started again
+    monkeypatch.setattr(dask, "MOST_DEATHS", 2)  # each dead worker must be started again
     with pytest.raises(ExecutionError, match=r"2 workers died one after another on .*00005.*too little memory"):
         execution.sum(works.KilledBy(5, os.getpid()), data.shards, None, add_up)
 
 
 def test_item_that_kills_every_worker_ends_its_task(execution: DaskExecution, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution._transport, "carrier", "task")
-    monkeypatch.setattr(dask, "MOST_DEATHS", 1)  # that deaths are counted is tested above
+    monkeypatch.setattr(dask, "MOST_DEATHS", 1)  # the test above checks that deaths are counted
     with pytest.raises(ExecutionError, match="1 workers died one after another"):
         list(execution.map(works.KilledAlways(os.getpid()), range(1)))
 
@@ -139,7 +143,7 @@ def test_full_disk_of_a_worker_is_named(execution: DaskExecution, tmp_path: Path
     assert "\n" not in str(caught.value)
 
 
-def test_waits_for_workers_says_so_and_gives_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_wait_for_workers_is_logged_and_ends_with_an_error(caplog: pytest.LogCaptureFixture) -> None:
     from distributed import LocalCluster
 
     with (
@@ -170,34 +174,35 @@ main([sys.argv[1], *options])
 """
 
 
-def test_newcomer_with_other_versions_gets_no_work_and_the_command_that_mends_it(
-    execution: DaskExecution, data: Dataset, expected: list[bytes], tmp_path: Path, ours: Path,
+def test_new_worker_with_other_versions_gets_no_work_and_a_message_with_the_command(
+    execution: DaskExecution, data: Dataset, expected: list[bytes], tmp_path: Path, certificates: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     command = f"pip install scipy=={metadata.version('scipy')} It gets no work."
 
-    def told() -> bool:
+    def is_logged() -> bool:
         execution._transport.refresh()
         return sum(command in record.message for record in caplog.records) == 1
 
-    newcomer = subprocess.Popen(
-        [sys.executable, "-c", OTHER, execution.address, str(tmp_path), str(ours / "worker")], stderr=subprocess.DEVNULL
+    new_worker = subprocess.Popen(
+        [sys.executable, "-c", OTHER, execution.address, str(tmp_path), str(certificates / "worker")],
+        stderr=subprocess.DEVNULL,
     )
     try:
-        assert soon(told, START_SECONDS)
+        assert soon(is_logged, START_SECONDS)
         assert list(rounds(execution, SampledSum(data, 11), data)) == expected
-        assert newcomer.pid not in set(execution.map(works.own_process, range(40)))
-        assert told()
+        assert new_worker.pid not in set(execution.map(works.own_process, range(40)))
+        assert is_logged()
     finally:
-        newcomer.terminate()
-        newcomer.wait(10.0)
+        new_worker.terminate()
+        new_worker.wait(10.0)
 
 
 def other_processor() -> str:
     return "another kind"
 
 
-def test_processors_of_several_kinds_are_told_once(
+def test_warning_on_processors_of_several_kinds_is_logged_once(
     execution: DaskExecution, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert execution.processors == execution._local.processors
@@ -206,12 +211,14 @@ def test_processors_of_several_kinds_are_told_once(
     for _ in range(2):
         warm_ups.clear()
         execution._transport._warm_up()
-        assert soon(lambda: "another kind" in execution.processors and all(one.done() for one in warm_ups.values()))
+        assert soon(
+            lambda: "another kind" in execution.processors and all(future.done() for future in warm_ups.values())
+        )
     assert sum("Processors of several kinds" in record.message for record in caplog.records) == 1
     assert "another kind" in execution.processors
 
 
-def test_result_on_a_worker_that_has_stopped_is_not_waited_for(
+def test_result_on_a_stopped_worker_is_not_waited_for(
     execution: DaskExecution, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     marker = tmp_path / "stopped"
@@ -228,8 +235,8 @@ def test_result_on_a_worker_that_has_stopped_is_not_waited_for(
             os.kill(int(marker.read_text()), signal.SIGCONT)
 
 
-class Killing:
-    """An execution of which the first worker to take the second item of a map is killed."""
+class KillingExecution:
+    """An execution that kills the first worker that starts the second item of a map."""
 
     def __init__(self, execution: DaskExecution, folder: Path) -> None:
         self.execution, self.folder = execution, folder
@@ -241,8 +248,8 @@ class Killing:
 def test_killed_worker_changes_no_bit_of_cells(execution: DaskExecution, data: Dataset, tmp_path: Path) -> None:
     solver = LocalSolver(cell_rows=200, bandwidth=2.0, penalty=1e-3, partitions=2)
     expected = bits(solver, last_state(solver, data, execution._local))
-    state, killed = solver.start(data, execution), Killing(execution, tmp_path)
+    state, killing_execution = solver.start(data, execution), KillingExecution(execution, tmp_path)
     while solver.finished(state) is None:
-        state = solver.advance(state, data, killed)  # type: ignore[arg-type]
+        state = solver.advance(state, data, killing_execution)  # type: ignore[arg-type]
     assert bits(solver, state) == expected
     assert (tmp_path / "killed").exists()

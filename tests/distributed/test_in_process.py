@@ -18,7 +18,7 @@ from okl.distributed.in_process import LocalExecution, WindowReader
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.types import Precision
 
-WINDOW_BYTES = 4 * 6 * 700  # 700 rows: each window holds some row groups, none all
+WINDOW_BYTES = 4 * 6 * 700  # 700 rows: each window has some of the row groups
 
 
 def windows_of(data: Dataset, order: Order = "shuffle", seed: int = 1) -> tuple[Window, ...]:
@@ -29,19 +29,19 @@ def windows_of(data: Dataset, order: Order = "shuffle", seed: int = 1) -> tuple[
 
 
 def naive_rows(data: Dataset, window: Window) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """A window read by pyarrow and pandas-like slicing: obvious, slow, in float64."""
+    """Read a window with pyarrow and NumPy in float64: obvious and slow."""
     parts = []
     for shard, group, _ in window.pieces:
         table = pq.ParquetFile(data.path(data.shards[shard])).read_row_group(group)
         parts.append(np.column_stack([table[name].to_numpy().astype(np.float64) for name in table.column_names]))
     stored = np.concatenate(parts)
-    placed, permutation = np.empty_like(stored), permutation_of(window)
-    placed[np.arange(window.rows) if permutation is None else permutation] = stored
+    rows, permutation = np.empty_like(stored), permutation_of(window)
+    rows[np.arange(window.rows) if permutation is None else permutation] = stored
     columns = (*data.schema.feature_statistics, data.schema.target_statistics)
     for j, column in enumerate(columns):
         assert column is not None
-        placed[:, j] = (placed[:, j] - column.mean) / column.standard_deviation
-    return placed[:, :6], placed[:, 6]
+        rows[:, j] = (rows[:, j] - column.mean) / column.standard_deviation
+    return rows[:, :6], rows[:, 6]
 
 
 @pytest.mark.parametrize("backend", ["local-1", "local-2"], indirect=True)  # on Dask: see test_contract
@@ -60,18 +60,18 @@ def test_stream_equals_a_naive_read(backend: Execution, data: Dataset, order: Or
     assert seen == sum(shard.rows for shard in data.shards)
 
 
-def test_pieces_of_a_stream_equal_the_whole(data: Dataset) -> None:
+def test_parts_of_a_stream_equal_the_whole_stream(data: Dataset) -> None:
     windows = windows_of(data)
     with LocalExecution(2) as execution:
-        whole = [rows.inputs.copy() for rows in execution.stream(data, windows, 0, len(windows), "float32")]
+        all_rows = [rows.inputs.copy() for rows in execution.stream(data, windows, 0, len(windows), "float32")]
     with LocalExecution(2) as execution:
         for k in range(len(windows)):
-            again = windows_of(data)  # planned anew by the caller, equal and not identical
+            again = windows_of(data)  # a new plan of the caller, equal but not identical
             (rows,) = (rows.inputs.copy() for rows in execution.stream(data, again, k, k + 1, "float32"))
-            assert rows.tobytes() == whole[k].tobytes()
+            assert rows.tobytes() == all_rows[k].tobytes()
 
 
-def test_anything_but_a_continuation_starts_over(data: Dataset) -> None:
+def test_a_stream_restarts_unless_it_is_continued(data: Dataset) -> None:
     windows, others = windows_of(data), windows_of(data, seed=2)
     with LocalExecution(2) as execution:
         for plan, k, precision in [
@@ -83,7 +83,7 @@ def test_anything_but_a_continuation_starts_over(data: Dataset) -> None:
 
 
 class Recorder:
-    """A plan whose jobs are noted, and wait until they are let go."""
+    """A plan that records its jobs, which wait until the gate is open."""
 
     def __init__(self) -> None:
         self.begun: list[int] = []
@@ -115,34 +115,35 @@ def test_next_window_is_in_flight_between_calls(data: Dataset) -> None:
     reader = WindowReader(recorder.plan, 2)
     for k in range(3):
         rows = reader.take(data, windows, k, "float32")
-        assert recorder.wait_for(k + 1)  # without anybody asking for it
+        assert recorder.wait_for(k + 1)  # without a request for it
         assert (rows.inputs == k).all()
-        assert recorder.planned == list(range(k + 2))  # one ahead, not two; nothing read twice
+        assert recorder.planned == list(range(k + 2))  # one window ahead, not two; no window is read twice
     reader.close()
 
 
-def test_two_buffers_serve_a_whole_pass(data: Dataset) -> None:
+def test_a_pass_uses_two_buffers(data: Dataset) -> None:
     recorder, windows = Recorder(), windows_of(data)
     reader = WindowReader(recorder.plan, 3)
     for k in range(len(windows)):
         reader.take(data, windows, k, "float32")
     assert len(recorder.buffers) == 2
     reader.take(data, windows_of(data, seed=2), 0, "float32")
-    assert len(recorder.buffers) == 2  # another plan of the same size uses them again
+    assert len(recorder.buffers) == 2  # another plan of the same size reuses them
     reader.close()
 
 
-def test_rows_stay_as_they_are_until_the_next_are_asked_for(data: Dataset) -> None:
+def test_rows_are_unchanged_until_the_next_rows_are_requested(data: Dataset) -> None:
     windows = windows_of(data)
     with LocalExecution(2) as execution:
         stream = execution.stream(data, windows, 0, len(windows), "float32")
         rows = next(stream)
         before = rows.inputs.copy()
-        next(execution.map(lambda _: threading.Event().wait(0.1), range(1)))  # time for the readers to do harm
+        # time in which readers might overwrite the rows
+        next(execution.map(lambda _: threading.Event().wait(0.1), range(1)))
         assert rows.inputs.tobytes() == before.tobytes()
 
 
-def test_a_window_in_flight_is_given_up_when_the_plan_changes(data: Dataset) -> None:
+def test_a_window_in_flight_is_cancelled_when_the_plan_changes(data: Dataset) -> None:
     recorder, windows = Recorder(), windows_of(data)
     reader = WindowReader(recorder.plan, 1)
     reader.take(data, windows, 0, "float32")
@@ -152,7 +153,7 @@ def test_a_window_in_flight_is_given_up_when_the_plan_changes(data: Dataset) -> 
     reader.close()
 
 
-def test_damaged_shard_is_an_error_at_its_window_and_the_reader_goes_on(data: Dataset) -> None:
+def test_damaged_shard_is_an_error_at_its_window_and_the_reader_continues(data: Dataset) -> None:
     bad = replace(data, shards=(replace(data.shards[0], path="gone.parquet"), *data.shards[1:]))
     windows = windows_of(data, "stored")
     with LocalExecution(2) as execution:
@@ -162,7 +163,7 @@ def test_damaged_shard_is_an_error_at_its_window_and_the_reader_goes_on(data: Da
         np.testing.assert_allclose(rows.inputs, naive_rows(data, windows[0])[0], rtol=1e-5, atol=2e-6)
 
 
-def test_error_ahead_is_not_raised_early(data: Dataset) -> None:
+def test_error_of_a_later_window_is_not_raised_early(data: Dataset) -> None:
     windows = windows_of(data, "stored")
     later = windows[1].pieces[-1][0]
     assert later not in {shard for shard, _, _ in windows[0].pieces}
@@ -175,14 +176,14 @@ def test_error_ahead_is_not_raised_early(data: Dataset) -> None:
             next(stream)
 
 
-def test_closed_execution_says_so(data: Dataset) -> None:
+def test_closed_execution_is_an_error(data: Dataset) -> None:
     execution = LocalExecution(1)
     execution.close()
     with pytest.raises(ExecutionError, match="closed"):
         next(execution.stream(data, windows_of(data), 0, 1, "float32"))
 
 
-def test_no_rows_is_no_window(data: Dataset) -> None:
+def test_no_rows_give_no_windows(data: Dataset) -> None:
     with LocalExecution(1) as execution:
         assert list(execution.stream(data, (), 0, 0, "float32")) == []
 
@@ -193,7 +194,7 @@ def test_rows_are_a_named_pair(data: Dataset) -> None:
 
 
 class TurnRecorder:
-    """A plan of three jobs a window that are noted, and what was expected."""
+    """A plan with three jobs per window that records its jobs and the expected windows."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, int]] = []
@@ -242,7 +243,7 @@ def test_a_failure_is_raised_and_the_window_is_read_again(data: Dataset) -> None
 
 
 @pytest.mark.parametrize("order", ["stored", "shuffle"])
-def test_any_window_of_any_plan_is_what_a_naive_read_gives(data: Dataset, order: Any) -> None:
+def test_any_window_of_any_plan_equals_a_naive_read(data: Dataset, order: Any) -> None:
     windows, others = windows_of(data, order), windows_of(data, order, seed=2)
     reader = WindowReader(window_jobs, 2, prefetch_window)
     for plan, k, precision in [
@@ -256,7 +257,7 @@ def test_any_window_of_any_plan_is_what_a_naive_read_gives(data: Dataset, order:
         np.testing.assert_allclose(rows.targets, targets, rtol=1e-12)
 
 
-def test_what_cannot_be_expected_is_an_error_only_once_it_is_read(data: Dataset) -> None:
+def test_a_missing_expected_shard_is_an_error_only_when_it_is_read(data: Dataset) -> None:
     windows = windows_of(data, "stored")
     later = windows[1].pieces[-1][0]
     shards = [replace(shard, path="gone.parquet") if shard.index == later else shard for shard in data.shards]
@@ -267,7 +268,7 @@ def test_what_cannot_be_expected_is_an_error_only_once_it_is_read(data: Dataset)
         reader.take(bad, windows, 1, "float32")
 
 
-def test_readers_go_ahead_where_learners_leave_cores(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_prefetch_if_training_leaves_cores_idle(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     windows, read = windows_of(data), []
     for cores, ahead in ((1, False), (2, False), (3, True), (8, True)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))

@@ -1,4 +1,4 @@
-"""Solvers that hold vectors beside the shards: the same bits on workers, of which one is killed, and little to send."""
+"""Solvers that keep vectors with the shards: the same bits on workers even if one is killed, and little traffic."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ from tests.solvers.accelerated.sharded_cases import N_COLUMNS, SHARD_ROWS, Watch
 from tests.solvers.subgradient import sharded_cases as subgradient
 from tests.solvers.subgradient.sharded_cases import Seeing
 
-# a set with two hyperplanes, a barrier, an l1 penalty, moments; test_every_solver has the other models
+# models with two hyperplanes, a barrier, an l1 penalty, moments; test_every_solver has the others
 MODELS = ("nu-svm", "logistic", "l1-logistic", "mm-mpm")
 
 
 @pytest.fixture(scope="module")
-def workers(started: DaskExecution, ours: Path) -> Iterator[DaskExecution]:
-    """Two of the workers."""
-    with DaskExecution(address=started.address, n_threads=1, most_workers=2, tls=str(ours / "client")) as execution:
+def workers(three_workers: DaskExecution, certificates: Path) -> Iterator[DaskExecution]:
+    """Two of the three workers."""
+    with DaskExecution(
+        address=three_workers.address, n_threads=1, most_workers=2, tls=str(certificates / "client")
+    ) as execution:
         yield execution
-        assert soon(lambda: is_complete(started))
+        assert soon(lambda: is_complete(three_workers))
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return accelerated.sharded(tmp_path_factory.mktemp("accelerated"))
 
 
-def brief(name: str) -> AcceleratedSolver:
+def brief_solver(name: str) -> AcceleratedSolver:
     """Return a solver that stops after the first checkpoint."""
     return accelerated.solver(name, 1e-6, iterations=6)
 
@@ -57,20 +59,20 @@ def run(learning: AcceleratedSolver, data: Dataset, execution: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_accelerated_models_send_vectors_of_the_map_only_and_have_the_bits_of_one_process(
+def test_accelerated_models_send_vectors_of_the_map_only_and_equal_one_process(
     name: str, data: Dataset, here: Execution, execution: DaskExecution
 ) -> None:
     before = execution.traffic
-    assert run(brief(name), data, execution) == run(brief(name), data, here)
+    assert run(brief_solver(name), data, execution) == run(brief_solver(name), data, here)
     after = execution.traffic
     n_rounds = after.rounds - before.rounds
-    # a vector of the map's columns and some numbers, pickled; the map itself once a class; moments, once
+    # pickled: a vector of the map's columns and some numbers; the map once per class; moments once
     numbers = 2 * (N_COLUMNS + 1) ** 2 if name == "mm-mpm" else N_COLUMNS
     received = (after.bytes_received - before.bytes_received) / n_rounds / len(data.split("train"))
     assert received < 8 * numbers + 2000
     sent = (after.bytes_sent - before.bytes_sent) / n_rounds / execution.n_workers
     assert sent < 8 * N_COLUMNS + 6000
-    assert 8 * N_COLUMNS + 2000 < 8 * SHARD_ROWS  # what would cross if vectors of the rows did
+    assert 8 * N_COLUMNS + 2000 < 8 * SHARD_ROWS  # traffic if vectors of rows were sent
 
 
 def test_a_worker_killed_after_a_checkpoint_changes_no_bit_of_an_accelerated_model(
@@ -78,16 +80,16 @@ def test_a_worker_killed_after_a_checkpoint_changes_no_bit_of_an_accelerated_mod
 ) -> None:
     monkeypatch.setattr(worker_rounds, "CHECKPOINT_STEPS", 4)
     (tmp_path / "checkpoints").mkdir()
-    learning = replace(brief("nu-svm"), scratch=tmp_path / "checkpoints")
+    learning = replace(brief_solver("nu-svm"), scratch=tmp_path / "checkpoints")
     watched = Watched(execution, {45}, worker_killed(tmp_path))
-    assert run(learning, data, watched) == run(brief("nu-svm"), data, here)
+    assert run(learning, data, watched) == run(brief_solver("nu-svm"), data, here)
     assert (tmp_path / "45" / "killed").exists()
     assert any((tmp_path / "checkpoints").glob("*.npy"))
 
 
 def test_a_killed_worker_changes_no_bit_of_newtons_method(
     data: Dataset, here: Execution, execution: DaskExecution, tmp_path: Path
-) -> None:  # partitions hold nothing that cannot be computed from the request
+) -> None:  # everything in partitions can be computed from the request
     learning = replace(accelerated.solver("l1-logistic", 1e-4), method=MethodChoice("newton", 1e-4))
     watched = Watched(execution, {9}, worker_killed(tmp_path))
     assert run(learning, data, watched) == run(learning, data, here)
@@ -102,20 +104,22 @@ def test_a_killed_worker_changes_no_bit_of_a_certified_sample(
     assert not learning.certificate(expected)["exact"]
     before = execution.traffic
     watched = Seeing(execution, {9}, worker_killed(tmp_path))
-    found = subgradient.last_state(learning, rows, watched)
-    assert subgradient.bits(learning, found) == subgradient.bits(learning, expected)
+    state = subgradient.last_state(learning, rows, watched)
+    assert subgradient.bits(learning, state) == subgradient.bits(learning, expected)
     assert (tmp_path / "9" / "killed").exists()
     after = execution.traffic
     received = (after.bytes_received - before.bytes_received) / (after.rounds - before.rounds) / 4
     assert received < 8 * expected.rows.n_columns + 2000
 
 
-def test_workers_give_samples_of_the_kernel_itself_the_bits_of_one_process(
+def test_exact_kernel_samples_on_workers_equal_one_process(
     here: Execution, execution: DaskExecution, tmp_path: Path
 ) -> None:
     learning, rows = (
         subgradient.solver(gap=0.15, lam=0.03, replicates=3, maps=ExactChoice()),
         subgradient.sharded(tmp_path),
     )
-    found = [subgradient.bits(learning, subgradient.last_state(learning, rows, where)) for where in (here, execution)]
-    assert found[0] == found[1]
+    states = [
+        subgradient.bits(learning, subgradient.last_state(learning, rows, backend)) for backend in (here, execution)
+    ]
+    assert states[0] == states[1]

@@ -1,4 +1,4 @@
-"""Opening, closing, interrupting; schedulers that are not there, and ones that go away."""
+"""Opening, closing and interrupting executions; schedulers that are unreachable or end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFF
 
 @contextmanager
 def running(script: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A script in a session of its own, with its worker processes; all of them are gone afterwards."""
+    """Run a script with its worker processes in a new session; end all of them afterwards."""
     path = folder / "script.py"
     path.write_text(textwrap.dedent(script))
     process = subprocess.Popen(
@@ -56,7 +56,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def test_close_leaves_no_thread(data: Dataset) -> None:
+def test_close_ends_all_threads(data: Dataset) -> None:
     before = set(threading.enumerate())
     with LocalExecution(3) as execution:
         windows = plan_windows(data.shards, 6, "shuffle", (1,), 20000)
@@ -66,25 +66,28 @@ def test_close_leaves_no_thread(data: Dataset) -> None:
     assert set(threading.enumerate()) == before
 
 
-def test_cluster_listens_on_loopback_replaces_its_only_worker_and_leaves_nothing(data: Dataset, tmp_path: Path) -> None:
+def test_cluster_listens_on_loopback_replaces_its_only_worker_and_ends_completely(
+    data: Dataset, tmp_path: Path
+) -> None:
     before, environment = descendants(os.getpid()), dict(os.environ)
     threads = {thread.name for thread in threading.enumerate()}
     with open_execution(1) as execution:
-        ours = descendants(os.getpid()) - before
-        addresses = listening(ours | {os.getpid()})
-        assert len(ours) >= 1
+        pids = descendants(os.getpid()) - before
+        addresses = listening(pids | {os.getpid()})
+        assert len(pids) >= 1
         assert len(addresses) >= 3
         assert {address.partition(":")[0] for address in addresses} <= LOOPBACK
         assert dict(os.environ) == environment
         work, value = SampledSum(data, 1), (0, np.linspace(-0.5, 0.5, 6))
-        killed = KilledOnce(work, 5, tmp_path, os.getpid())  # for a while there is nobody to take over
+        killed = KilledOnce(work, 5, tmp_path, os.getpid())  # for a while there is no other worker
         expected = add_up([work(shard, value) for shard in data.shards])
         assert execution.sum(killed, data.shards, value, add_up).tobytes() == expected.tobytes()
         assert (tmp_path / "killed").exists()
     # the tracker of multiprocessing serves all spawned processes and ends with this one
     assert soon(lambda: not any("resource_tracker" not in command(pid) for pid in descendants(os.getpid()) - before))
-    left = {thread.name for thread in threading.enumerate()} - threads
-    assert {name for name in left if not name.startswith("Dask-Offload")} == set()  # one daemon for all clusters
+    new_threads = {thread.name for thread in threading.enumerate()} - threads
+    # Dask-Offload: one daemon thread for all clusters
+    assert {name for name in new_threads if not name.startswith("Dask-Offload")} == set()
 
 
 def command(pid: int) -> str:
@@ -109,13 +112,13 @@ def test_unreachable_scheduler_is_an_error_within_seconds(address: str, monkeypa
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         free = probe.getsockname()[1]
-    begin, threads = time.monotonic(), {thread.name for thread in threading.enumerate()}
+    start, threads = time.monotonic(), {thread.name for thread in threading.enumerate()}
     with pytest.raises(ExecutionError, match=r"No Dask scheduler answers at .* Check the address") as caught:
         open_execution(scheduler=address.format(free=free))
-    assert time.monotonic() - begin < 60
+    assert time.monotonic() - start < 60
     assert "\n" not in str(caught.value)
-    left = {thread.name for thread in threading.enumerate()} - threads
-    assert {name for name in left if not name.startswith("Dask-Offload")} == set()
+    new_threads = {thread.name for thread in threading.enumerate()} - threads
+    assert {name for name in new_threads if not name.startswith("Dask-Offload")} == set()
 
 
 SERVE = """
@@ -128,7 +131,7 @@ SERVE = """
 """
 
 
-def test_scheduler_elsewhere_gives_the_same_bits_is_missed_when_killed_and_takes_its_workers_along(
+def test_remote_scheduler_gives_the_same_bits_and_its_end_is_an_error_and_ends_its_workers(
     data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OKL_PATIENCE_SECONDS", "1")
@@ -141,7 +144,7 @@ def test_scheduler_elsewhere_gives_the_same_bits_is_missed_when_killed_and_takes
             assert execution.n_workers == 1
             result = execution.sum(SampledSum(data, 4), data.shards, value, add_up)
             assert result.tobytes() == expected.tobytes()
-            execution.hold(10**8)  # closing takes it back from nobody
+            execution.hold(10**8)  # close() must not fail without a worker to reset
             workers = descendants(server.pid)
             assert len(workers) >= 1
             server.kill()
@@ -151,7 +154,7 @@ def test_scheduler_elsewhere_gives_the_same_bits_is_missed_when_killed_and_takes
     assert soon(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
 
 
-def test_script_without_a_guard_is_told_what_to_do(tmp_path: Path) -> None:
+def test_message_for_a_script_without_a_main_guard_names_the_fix(tmp_path: Path) -> None:
     script = """
         from okl.distributed import open_execution
         print("runs", flush=True)
@@ -170,7 +173,7 @@ def test_script_without_a_guard_is_told_what_to_do(tmp_path: Path) -> None:
 
 INTERRUPTED = """
     import sys, time
-    import okl.compiled.jit  # now: an interrupted import of numba may leave messages of its destructors
+    import okl.compiled.jit  # now: an interrupted import of numba may print messages of its destructors
     from okl.distributed import open_execution
     from tests.distributed.works import nap
     offset = 40
@@ -189,19 +192,19 @@ INTERRUPTED = """
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_work_of_a_script_travels_by_value_and_an_interrupt_ends_everything_soon(tmp_path: Path, workers: int) -> None:
+def test_work_of_a_script_is_pickled_by_value_and_an_interrupt_ends_all_processes(tmp_path: Path, workers: int) -> None:
     # Dask is imported only for work on workers
-    # threads finish the shard they are at; worker processes are ended
+    # threads finish their current shard; worker processes are ended
     with running(INTERRUPTED.format(workers=workers, nap_seconds=60 if workers else 1), tmp_path) as process:
         assert line_of(process) == f"[41, 42] {['dask', 'distributed'] if workers else []}"
         time.sleep(0.5)
-        ours = descendants(process.pid)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
+        pids = descendants(process.pid)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to the workers as well
         output, errors = process.communicate(timeout=120)
         assert process.returncode == 130
         assert output == "interrupted\n"
         assert errors == ""
-        assert soon(lambda: not any(Path(f"/proc/{pid}").exists() for pid in ours))
+        assert soon(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
 
 
 def test_work_that_cannot_be_pickled_is_an_error() -> None:
@@ -212,13 +215,13 @@ def test_work_that_cannot_be_pickled_is_an_error() -> None:
 
 @pytest.mark.parametrize("n_items", [1, 5, 8, 100])
 @pytest.mark.parametrize("n_workers", [1, 2, 4])
-def test_batches_hold_every_item_once(n_items: int, n_workers: int) -> None:
+def test_batches_contain_every_item_once(n_items: int, n_workers: int) -> None:
     slots = tuple(f"tcp://{i}" for i in range(n_workers))
-    placed = assign_shards([1] * n_items, [None] * n_items, slots)
-    for batches in (placed, batches_in_sequence(n_items, n_workers)):
+    assigned = assign_shards([1] * n_items, [None] * n_items, slots)
+    for batches in (assigned, batches_in_sequence(n_items, n_workers)):
         assert sorted(position for batch in batches for position in batch.positions) == list(range(n_items))
         assert all(batch.positions for batch in batches)
-    assert len(placed) == min(n_items, n_workers)
+    assert len(assigned) == min(n_items, n_workers)
 
 
 def test_surviving_workers_keep_their_slots() -> None:
@@ -229,6 +232,6 @@ def test_surviving_workers_keep_their_slots() -> None:
         after = assign_slots(slots, alive)
         assert set(after) == alive
         assert len(after) == len(alive)
-        kept = [slot for slot in slots if slot in alive]
-        assert [slot for slot in after if slot in kept] == kept
+        surviving = [slot for slot in slots if slot in alive]
+        assert [slot for slot in after if slot in surviving] == surviving
         slots = after or ("w",)

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-LOOK = """
+SOURCE = """
 import resource
 from okl.distributed.processes import keep_freed_memory
 
@@ -21,10 +21,10 @@ print(fresh, new_pages())
 """
 
 
-def test_workers_of_dask_do_not_ask_the_system_for_each_array_anew() -> None:
-    as_dask_starts_them = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536"}
-    command = [sys.executable, "-c", LOOK]
-    found = subprocess.run(command, env=as_dask_starts_them, capture_output=True, text=True, check=True)
-    fresh, kept = (int(word) for word in found.stdout.split())
-    assert fresh > 20 * 100  # the data are such that it shows: 256 pages an array
-    assert kept < fresh / 20
+def test_workers_reuse_freed_memory() -> None:
+    environment = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536"}
+    command = [sys.executable, "-c", SOURCE]
+    completed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    fresh, reused = (int(word) for word in completed.stdout.split())
+    assert fresh > 20 * 100  # the arrays are large enough to show an effect: 256 pages each
+    assert reused < fresh / 20

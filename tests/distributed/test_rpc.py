@@ -23,25 +23,25 @@ def handlers() -> Iterator[None]:
 VALUE = np.linspace(-1.0, 1.0, 5000)
 
 
-class Numbered:
-    """What write_into needs of a shard."""
+class IndexedShard:
+    """A shard that has only what write_into needs."""
 
     def __init__(self, index: int) -> None:
         self.index = index
 
 
-ITEMS = pickle.dumps([Numbered(2), Numbered(5)])
+ITEMS = pickle.dumps([IndexedShard(2), IndexedShard(5)])
 
 
-def test_work_is_sent_once_and_known_by_its_digest_afterwards() -> None:
+def test_work_is_sent_once_and_then_identified_by_its_digest() -> None:
     packed, value = pack(write_into), pickle.dumps(VALUE)
     first = run_batch(BatchMessage(packed.digest, packed.content, ITEMS, value, "sum 1"), "here")
     again = run_batch(BatchMessage(packed.digest, None, ITEMS, value, "sum 1"), "here")
     assert (first.known, first.worker, first.error) == (True, "here", b"")
     assert again.results == first.results
     expected = [write_into(item, VALUE.copy()) for item in pickle.loads(ITEMS)]
-    for mine, theirs in zip(pickle.loads(first.results), expected, strict=True):
-        assert mine.tobytes() == theirs.tobytes()
+    for result, expected_result in zip(pickle.loads(first.results), expected, strict=True):
+        assert result.tobytes() == expected_result.tobytes()
 
 
 def test_unknown_work_is_reported() -> None:

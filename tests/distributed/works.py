@@ -1,4 +1,4 @@
-"""Work that the backends are tried with; a module of its own, so that worker processes can import it."""
+"""Work for the tests of backends, in a separate module so that worker processes can import it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_up(parts: list[Vector]) -> Vector:
 
 @dataclass(frozen=True)
 class SampledSum:
-    """Rows drawn by (seed, shard, round), weighted by a value of very different magnitudes: order shows in the bits."""
+    """Sum of rows drawn by (seed, shard, round), with weights of very different sizes: bits depend on the order."""
 
     data: Dataset
     seed: int
@@ -47,7 +47,7 @@ class SampledSum:
 
 @dataclass(frozen=True)
 class KilledOnce:
-    """Work during which the first worker process to take one shard or item is killed; the caller never is."""
+    """Work that kills the first worker process that starts one shard or item, but never the caller."""
 
     work: Any
     fatal: Any
@@ -65,9 +65,9 @@ class KilledOnce:
 
 @dataclass(frozen=True)
 class SignalledInRound:
-    """Work during which the first worker process to take a shard in some round gets a signal: it dies, or it stops.
+    """Work that sends a signal (kill or stop) to the first worker process that starts a shard in one round.
 
-    marker : file that holds the number of this process
+    marker : file with the pid of that process
     """
 
     work: Any
@@ -148,10 +148,10 @@ def write_into(shard: Shard, value: Vector) -> Vector:
     return value
 
 
-def look_at_settings(item: int) -> tuple[int, str | None]:
+def thread_settings(item: int) -> tuple[int, str | None]:
     from threadpoolctl import threadpool_info
 
-    # OpenMP pools are scikit-learn's own, if somebody imported it
+    # OpenMP pools belong to scikit-learn, if it is imported
     threads = max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
     return threads, os.environ.get("NUMBA_NUM_THREADS")
 
@@ -163,7 +163,7 @@ def nap(item: object, seconds: float) -> float:
 
 @dataclass(frozen=True)
 class StoppedAfterwards:
-    """A warm-up whose worker process stops just after it has reported that the result is ready."""
+    """A warm-up whose worker process stops shortly after it has reported its result."""
 
     marker: Path
 
@@ -175,7 +175,7 @@ class StoppedAfterwards:
 
 @dataclass(frozen=True)
 class KilledBy:
-    """Work that kills whatever worker process takes one shard."""
+    """Work that kills every worker process that starts one shard."""
 
     fatal: int
     caller: int
@@ -188,7 +188,7 @@ class KilledBy:
 
 @dataclass(frozen=True)
 class WriteTooMuch:
-    """Work that writes to a disk with no room: a limit on the size of files does for a full one."""
+    """Work that fails to write a file: a limit on the size of files replaces a full disk."""
 
     path: Path
 
@@ -203,7 +203,7 @@ class WriteTooMuch:
 
 
 def held_limit(item: int) -> int:
-    """Bytes of decoded rows that this process may hold."""
+    """Return how many bytes of decoded rows this process may cache."""
     from okl.distributed.cache import process_cache
 
     return process_cache().limit_bytes
