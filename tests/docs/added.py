@@ -1,6 +1,6 @@
-"""okl with the examples of the page "Add to okl": each file at its place, and its line in the catalogue.
+"""okl with the examples of the page "Add to okl": each file as a module, with its line in the catalogue.
 
-python -m tests.docs.added FOLDER uses all of them in every way that okl has, and prints what came out as JSON.
+python -m tests.docs.added FOLDER uses all of them in every way that okl offers, and prints the results as JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FILES = sorted((ROOT / "infra" / "docs" / "examples" / "added").glob("*.py"))
 
 
 class Added(NamedTuple):
-    """An example: its module, its table of the catalogue, and its line there."""
+    """An example: its module, its table in the catalogue, and its line in that table."""
 
     module: str
     table: str
@@ -28,15 +28,15 @@ class Added(NamedTuple):
     @classmethod
     def of(cls, path: Path) -> Added:
         file, line = path.read_text().splitlines()[:2]
-        place = re.fullmatch(r"# File: (okl/[\w/]+)\.py", file)
-        told = re.fullmatch(r"# ([A-Z]+): (\".*\",)", line)
-        assert place, file
-        assert told, line
-        return cls(place[1].replace("/", "."), told[1], told[2])
+        location = re.fullmatch(r"# File: (okl/[\w/]+)\.py", file)
+        entry = re.fullmatch(r"# ([A-Z]+): (\".*\",)", line)
+        assert location, file
+        assert entry, line
+        return cls(location[1].replace("/", "."), entry[1], entry[2])
 
 
-class _Places:
-    """Finder of the examples by the names of their modules."""
+class _Finder:
+    """A finder of the examples by module name."""
 
     def __init__(self, files: dict[str, Path]) -> None:
         self.files = files
@@ -46,22 +46,22 @@ class _Places:
 
 
 def add_all() -> None:
-    """Add every example: to be called before anything but okl itself is imported."""
+    """Add every example; call this before any module below okl is imported."""
     assert not [name for name in sys.modules if name.startswith("okl.foundation.settings")]
     path = ROOT / "okl" / "foundation" / "catalogue.py"
     text = path.read_text()
-    for one in map(Added.of, FILES):
-        text, n_tables = re.subn(rf"(?sm)^({one.table} = [{{(]\n.*?)^([)}}])", rf"\1    {one.line}\n\2", text)
-        assert n_tables == 1, one
+    for example in map(Added.of, FILES):
+        text, n_tables = re.subn(rf"(?sm)^({example.table} = [{{(]\n.*?)^([)}}])", rf"\1    {example.line}\n\2", text)
+        assert n_tables == 1, example
     catalogue = ModuleType("okl.foundation.catalogue")
     catalogue.__file__ = str(path)
     sys.modules[catalogue.__name__] = catalogue
     exec(compile(text, str(path), "exec"), vars(catalogue))
-    sys.meta_path.insert(0, _Places({Added.of(path).module: path for path in FILES}))
+    sys.meta_path.insert(0, _Finder({Added.of(path).module: path for path in FILES}))
 
 
 def main(folder: Path) -> dict[str, Any]:
-    """Use what was added."""
+    """Use the added examples and return the results."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -78,7 +78,7 @@ def main(folder: Path) -> dict[str, Any]:
     from okl.solvers.settings import solver_settings
     from tests.rows import compare
 
-    figures.svg = lambda figure: "<svg/>"  # nobody looks at them
+    figures.svg = lambda figure: "<svg/>"  # the figures are not used
     random = np.random.default_rng(5)
     inputs = random.normal(size=(900, 4)).astype(np.float32)
     labels = (np.sin(2.0 * inputs[:, 0]) + inputs[:, 1] * inputs[:, 2] > 0.2).astype(int)
@@ -87,8 +87,8 @@ def main(folder: Path) -> dict[str, Any]:
     ingest = okl.IngestSettings(holdout=0.3, scale="standard")
 
     def trained(name: str, **values: Any) -> Any:
-        given = {"data": str(source), "ingest": ingest, "out": str(folder / name)} | values
-        return okl.train(settings_from(okl.TrainSettings, given, name))
+        options = {"data": str(source), "ingest": ingest, "out": str(folder / name)} | values
+        return okl.train(settings_from(okl.TrainSettings, options, name))
 
     def refusal(**values: Any) -> str:
         try:
@@ -122,7 +122,8 @@ def main(folder: Path) -> dict[str, Any]:
         "compared": {row["model"]: row["mean"] for row in compared["models"]},
         "exported": [exported["largest_difference"], unexported],
         "estimators": [
-            float(one.fit(inputs[:600], labels[:600]).score(inputs[600:], labels[600:])) for one in estimators
+            float(estimator.fit(inputs[:600], labels[:600]).score(inputs[600:], labels[600:]))
+            for estimator in estimators
         ],
         "help": {name: help_for(solver_settings("fogd"), name) for name in ("kernel", "loss")},
         "summary": {name: solver_settings(name).SUMMARY for name in ("stoptron", "adaline")},

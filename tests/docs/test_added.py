@@ -1,4 +1,4 @@
-"""The worked examples of the page "Add to okl": one file and one line each, then used in every way that okl has."""
+"""The worked examples of the page "Add to okl": one file and one line each, used in every way that okl offers."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from okl.metrics.definitions import measure, merge
 from okl.report.results import RunResult
 from okl.solvers.online.budget import BudgetLearner
 from tests.docs.added import FILES, ROOT, Added
-from tests.docs.test_site import told_commands
+from tests.docs.test_site import shell_commands
 
 PAGE = ROOT / "infra" / "docs" / "how-to" / "add.md"
 RANDOM = np.random.default_rng(0)
 
 
 def example(name: str) -> Any:
-    """The module of an example, outside of okl."""
+    """Import an example as a module, outside of okl."""
     path = next(path for path in FILES if path.stem == name)
     spec = importlib.util.spec_from_file_location(Added.of(path).module, path)
     assert spec is not None
@@ -45,8 +45,8 @@ def example(name: str) -> Any:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _forgotten() -> Iterator[None]:
-    """Forget the examples and the tags that they declare: later tests of this process look at those of okl."""
+def _remove_examples() -> Iterator[None]:
+    """Remove the examples and the tags that they declare, because later tests check those of okl."""
     yield
     modules = {Added.of(path).module for path in FILES}
     for module in modules & sys.modules.keys():
@@ -58,7 +58,7 @@ def _forgotten() -> Iterator[None]:
             class_tags._renamed.pop(kind, None)
 
 
-# Each example by itself.
+# Tests of single examples.
 
 
 def test_the_page_shows_every_example_of_less_than_90_lines() -> None:
@@ -82,14 +82,14 @@ def test_frequencies_of_the_rational_quadratic_kernel_have_its_mean_cosine() -> 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("power", [1, 2])
-def test_a_compiled_profile_has_the_values_of_numpy(power: int, precision: str) -> None:
+def test_a_compiled_profile_equals_numpy(power: int, precision: str) -> None:
     kind = type("Tried", (example("rational").RationalQuadratic,), {"power": power})
     kernel = kind(2.0)
     left, right = (RANDOM.normal(size=(rows, 5)).astype(precision) for rows in (40, 30))
     values = np.empty((40, 30), dtype=precision)
     kernel_block(values, left, panels_of(right.T), kernel.rule)
     np.testing.assert_allclose(values, kernel.matrix(left, right), rtol=1e-5 if precision == "float32" else 1e-12)
-    assert kernel.rule.degree != 3  # an address
+    assert kernel.rule.degree != 3  # the address of a compiled function, not a degree
 
 
 def test_the_squared_hinge_has_the_slope_of_its_value_and_a_tight_conjugate() -> None:
@@ -103,7 +103,7 @@ def test_the_squared_hinge_has_the_slope_of_its_value_and_a_tight_conjugate() ->
     assert (value + loss.conjugate(-targets * 0.3, targets) >= -0.3 * targets * scores - 1e-12).all()
 
 
-def test_the_metric_is_that_of_scikit_learn_over_any_parts() -> None:
+def test_the_metric_equals_scikit_learn_for_any_partition() -> None:
     metric = example("matthews").matthews
     targets, scores = RANDOM.integers(3, size=200), RANDOM.normal(size=(200, 3))
     scores[np.arange(200), targets] += 1.0
@@ -140,18 +140,18 @@ def test_the_stoptron_is_a_perceptron_until_its_budget_is_full() -> None:
     assert learner.average_shards(learner.start(), parts).n_supports == budget
 
 
-def test_the_section_is_left_out_without_scores() -> None:
+def test_the_section_is_empty_without_scores() -> None:
     section = example("certain").certain_section
     assert not section(RunResult({})).blocks
     bins = [{"rows": 10, "hits": 1, "lowest": -2.0, "highest": -1.0, "mean": -1.5}] * 2
     assert len(section(RunResult({"test": {"reliability": {"of": "score", "bins": bins}}})).blocks) == 2
 
 
-# All of them in okl.
+# Tests of all examples in okl.
 
 
 @pytest.fixture(scope="module")
-def used(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("added")
     done = subprocess.run(
         [sys.executable, "-m", "tests.docs.added", str(folder)],
@@ -166,34 +166,34 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return result
 
 
-def test_what_is_added_trains_and_reports(used: dict[str, Any]) -> None:
-    for name, test in used["test"].items():
-        assert test["accuracy"] > used["baselines"][name]["accuracy"] + 0.1, name
+def test_added_examples_train_and_report(results: dict[str, Any]) -> None:
+    for name, test in results["test"].items():
+        assert test["accuracy"] > results["baselines"][name]["accuracy"] + 0.1, name
         assert 0.3 < test["matthews"] <= 1.0
-        assert "Matthews correlation" in used["report"][name]
-        assert "Which rows is it certain of?" in used["report"][name]
-    assert "rational quadratic kernel" in used["report"]["solver"]
+        assert "Matthews correlation" in results["report"][name]
+        assert "Which rows is it certain of?" in results["report"][name]
+    assert "rational quadratic kernel" in results["report"]["solver"]
 
 
-def test_what_is_added_is_compared_exported_and_an_estimator(used: dict[str, Any]) -> None:
-    assert used["compared"].keys() == {"stoptron", "adaline"} < set(used["online"])
-    assert min(used["compared"].values()) > 0.6
-    difference, refusal = used["exported"]
+def test_added_examples_are_compared_exported_and_used_as_estimators(results: dict[str, Any]) -> None:
+    assert results["compared"].keys() == {"stoptron", "adaline"} < set(results["online"])
+    assert min(results["compared"].values()) > 0.6
+    difference, refusal = results["exported"]
     assert difference < 1e-4
     assert refusal.startswith("The kernel 'rational' cannot be exported to ONNX. Train with one of gaussian,")
-    assert min(used["estimators"]) > 0.65
-    assert used["tried"] == [0.25, 0.5, 1.0]
+    assert min(results["estimators"]) > 0.65
+    assert results["tried"] == [0.25, 0.5, 1.0]
 
 
-def test_what_is_added_is_in_help_and_forms(used: dict[str, Any]) -> None:
-    assert "rational" in used["help"]["kernel"]
-    assert "squared-hinge" in used["help"]["loss"]
-    assert used["summary"]["stoptron"].startswith("A perceptron that stops")
-    assert "loss" not in used["solver help"], "adaline has its own"
-    assert {"frequencies", "map", "kernel", "passes"} < set(used["solver help"])
-    assert set(used["forms"]["solver"]) - SOLVERS.keys() == {"stoptron", "adaline"}
-    assert "rational" in used["forms"]["kernel"]
-    assert "squared-hinge" in used["forms"]["loss"]
+def test_added_examples_are_in_help_and_forms(results: dict[str, Any]) -> None:
+    assert "rational" in results["help"]["kernel"]
+    assert "squared-hinge" in results["help"]["loss"]
+    assert results["summary"]["stoptron"].startswith("A perceptron that stops")
+    assert "loss" not in results["solver help"], "adaline has its own loss"
+    assert {"frequencies", "map", "kernel", "passes"} < set(results["solver help"])
+    assert set(results["forms"]["solver"]) - SOLVERS.keys() == {"stoptron", "adaline"}
+    assert "rational" in results["forms"]["kernel"]
+    assert "squared-hinge" in results["forms"]["loss"]
 
 
 REFUSALS = {
@@ -208,12 +208,12 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_what_does_not_fit_what_is_added_is_refused(used: dict[str, Any], name: str) -> None:
-    assert re.search(REFUSALS[name], used["refusals"][name])
+def test_options_that_do_not_fit_added_examples_are_refused(results: dict[str, Any], name: str) -> None:
+    assert re.search(REFUSALS[name], results["refusals"][name])
 
 
-def test_commands_of_the_page_name_what_is_added() -> None:
+def test_commands_of_the_page_use_the_added_names() -> None:
     added = re.findall(r"\"([\w-]+)\": ", "\n".join(Added.of(path).line for path in FILES))
-    commands = list(told_commands(PAGE))
+    commands = list(shell_commands(PAGE))
     assert len(commands) >= 7
     assert all(any(name in command for name in added) for command in commands)

@@ -1,6 +1,6 @@
-"""The commands of the README and of the how-to pages end well as they are written, on small data of the same names.
+"""The commands of the README and of the how-to pages succeed exactly as written, on small files of the same names.
 
-Those that are not run are listed with the reason: a server, workers, minutes, or a test of their own.
+Commands that are not run are listed with the reason: they need a server, workers or minutes, or have another test.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 import okl
 from okl.data.ingest.run import ingest
 from okl.foundation.settings import IngestSettings
-from tests.docs.test_site import DOCS, READ, ROOT, told_commands
+from tests.docs.test_site import DOCS, READ, ROOT, shell_commands
 from tests.flows.commandline import Terminal
 
 NOT_RUN = {
@@ -35,7 +35,7 @@ NOT_RUN = {
 }
 TRAINED = "okl train rows.csv --target y --solver c-svm --name m"
 EARLIER = "okl train rows.csv --target y --solver fogd --frequencies 20 --name earlier"
-BEFORE = {  # what a page takes for granted
+PREPARATIONS = {  # commands that a page assumes
     "export": [TRAINED],
     "runs": [TRAINED, "okl train data/covtype --solver fogd --frequencies 50 --name cover"],
     "registry": [EARLIER, "okl models publish churn earlier --promote", TRAINED],
@@ -47,14 +47,14 @@ BEFORE = {  # what a page takes for granted
     ],
     "constraints": ["okl ingest data.csv data --target y --holdout 0.2"],
 }
-MEANT = (  # names in capitals, by the command
+REPLACEMENTS = (  # replacements of names in capitals, by command
     (r"MODEL data/covtype", "cover data/covtype"),
     (r"predict MODEL rows.csv", "predict covtype cover.parquet"),
     (r"\b(MODEL|RUN)\b", "m"),
     (r"train DATASET", "train rows.csv --target y"),
     (r"compare rows ", "compare rows.csv --target y --rows 150 --folds 2 --grid 3 "),
     (r"(compare data/covtype.*)", r"\1 --rows 120 --folds 2 --grid 3"),
-    (r"(train data/flights.csv [^#]*[^# ])", r"\1 --budget-seconds 2"),  # an automatic choice, but a short one
+    (r"(train data/flights.csv [^#]*[^# ])", r"\1 --budget-seconds 2"),  # a short automatic choice
     (r"train data/covtype( *#|$)", r"train data/covtype --budget-seconds 2\1"),
     (r"reviews ~/inbox", "reviews texts"),
     (r"~/inbox", "inbox"),
@@ -64,7 +64,7 @@ N_ROWS = 160
 
 def commands(path: Path) -> list[str]:
     """Return the commands of a page that are run."""
-    return [line for line in told_commands(path) if not reason(path, line)]
+    return [line for line in shell_commands(path) if not reason(path, line)]
 
 
 def reason(path: Path, line: str) -> str:
@@ -72,11 +72,11 @@ def reason(path: Path, line: str) -> str:
     return next((why for pattern, why in NOT_RUN.items() if re.search(pattern, f"{path}\n{line}")), "")
 
 
-RUN = [path for path in READ if commands(path)]
+PAGES_TO_RUN = [path for path in READ if commands(path)]
 
 
 def table() -> pd.DataFrame:
-    """Return rows of every column that the pages name."""
+    """Return rows with every column that the pages use."""
     random = np.random.default_rng(3)
     rows = pd.DataFrame(random.standard_normal((N_ROWS, 3)), columns=["x0", "x1", "x2"])
     for name, values in (("sex", 2), ("group", 2), ("area", 2)):
@@ -89,8 +89,8 @@ def table() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a folder of the files that the pages name."""
+def page_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a folder with the files that the pages use."""
     folder, rows = tmp_path_factory.mktemp("pages"), table()
     columns = ["x0", "x1", "x2"]
     files = {
@@ -102,8 +102,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "houses.csv": [*columns, "price"],
         "reviews.csv": ["body", "x0", "stars"],
     }
-    for name, wanted in files.items():
-        frame = rows[wanted]
+    for name, column_names in files.items():
+        frame = rows[column_names]
         frame.to_csv(folder / name, index=False) if name.endswith(".csv") else frame.to_parquet(
             folder / name, index=False
         )
@@ -121,35 +121,35 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("path", RUN, ids=lambda path: path.stem)
-def test_the_commands_of_a_page_end_well(
-    path: Path, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("path", PAGES_TO_RUN, ids=lambda path: path.stem)
+def test_the_commands_of_a_page_succeed(
+    path: Path, page_files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines, terminal = commands(path), Terminal(capsys, monkeypatch)
-    named = " ".join(BEFORE.get(path.stem, []) + lines)
-    for file in place.iterdir():
-        if file.name != "data" or not re.search(r" data( |$)", named):
+    all_commands = " ".join(PREPARATIONS.get(path.stem, []) + lines)
+    for file in page_files.iterdir():
+        if file.name != "data" or not re.search(r" data( |$)", all_commands):
             (tmp_path / file.name).symlink_to(file)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
-    for line in BEFORE.get(path.stem, []) + lines:
-        for pattern, replacement in MEANT:
+    for line in PREPARATIONS.get(path.stem, []) + lines:
+        for pattern, replacement in REPLACEMENTS:
             line = re.sub(pattern, replacement, line)
-        done = terminal.okl(*shlex.split(line, comments=True)[1:])
-        assert done.code == 0, (line, done.err)
+        outcome = terminal.okl(*shlex.split(line, comments=True)[1:])
+        assert outcome.code == 0, (line, outcome.err)
 
 
 def test_commands_that_are_not_run_have_a_reason() -> None:
-    every = [(path, line) for path in READ for line in told_commands(path)]
-    run = sum(map(len, map(commands, RUN)))
-    assert run + sum(bool(reason(path, line)) for path, line in every) == len(every)
-    assert run >= 30
+    all_commands = [(path, line) for path in READ for line in shell_commands(path)]
+    n_run = sum(map(len, map(commands, PAGES_TO_RUN)))
+    assert n_run + sum(bool(reason(path, line)) for path, line in all_commands) == len(all_commands)
+    assert n_run >= 30
     for pattern in NOT_RUN:
-        assert any(re.search(pattern, f"{path}\n{line}") for path, line in every), f"needless: {pattern}"
+        assert any(re.search(pattern, f"{path}\n{line}") for path, line in all_commands), f"needless: {pattern}"
 
 
-def test_the_python_of_the_readme_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(place)
+def test_the_python_of_the_readme_runs(page_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(page_files)
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     names: dict[str, Any] = {}
     exec(code, names)
@@ -162,16 +162,16 @@ def python_of(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("dates", ["parts", "calendar"])
-def test_the_python_of_the_page_on_onnx_scores_as_okl_does(
+def test_the_python_of_the_page_on_onnx_gives_the_scores_of_okl(
     dates: str,
-    place: Path,
+    page_files: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
-    (tmp_path / "data").symlink_to(place / "data")
+    (tmp_path / "data").symlink_to(page_files / "data")
     terminal, fast = Terminal(capsys, monkeypatch), ("--solver", "c-svm", "--frequencies", "20", "--dates", dates)
     train, export = commands(DOCS / "how-to" / "export.md")[:2]
     assert terminal.okl(*shlex.split(train)[1:], *fast).code == 0

@@ -1,4 +1,4 @@
-"""The worked examples of the page `Extend okl`, as they stand there: learnt with here and on workers, and refused."""
+"""The worked examples of the page `Extend okl`, unchanged: trained with locally and on workers, and errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ CASES: dict[str, tuple[Task, dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _used() -> None:
+def _use_examples() -> None:
     for path in FILES:
         use_extension(path)
 
@@ -62,18 +62,18 @@ def settings(**values: Any) -> TrainSettings:
 
 
 def bits(value: Any) -> Any:
-    """Arrays, and what is made of them, to the last bit."""
+    """Return the bits of arrays and of dictionaries of arrays."""
     if isinstance(value, dict):
         return {name: bits(item) for name, item in value.items()}
     return (value.dtype, value.shape, value.tobytes())
 
 
-def solved(data: Dataset, execution: Execution, **values: Any) -> Any:
-    asked = settings(**values)
-    return run_loop(*_begun(make_solver(asked, data), data, execution), data, execution)
+def solve_with(data: Dataset, execution: Execution, **values: Any) -> Any:
+    train_settings = settings(**values)
+    return run_loop(*_started(make_solver(train_settings, data), data, execution), data, execution)
 
 
-def _begun(solver: Any, data: Dataset, execution: Execution) -> tuple[Any, Any]:
+def _started(solver: Any, data: Dataset, execution: Execution) -> tuple[Any, Any]:
     return solver, solver.start(data, execution)
 
 
@@ -83,54 +83,54 @@ def test_each_example_is_one_file_of_less_than_80_lines() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_dask_equals_serial_bit_for_bit_and_what_is_learnt_is_stored(
+def test_dask_equals_serial_bit_for_bit_and_the_stored_model_too(
     name: str, learnable: dict[Task, Dataset], two_workers: Execution, tmp_path: Path
 ) -> None:
     task, values = CASES[name]
     data = learnable[task]
-    with LocalExecution(2) as here:
-        alone = solved(data, here, **values)
-        inside = EncodedTree(alone.state, {"data": data})
-        again = EncodedTree(DecodedTree(inside.tree, inside.arrays, {"data": data}).value, {"data": data})
-        assert again.tree == inside.tree
-        assert bits(again.arrays) == bits(inside.arrays)
-    spread = solved(data, two_workers, **values)
-    assert bits(spread.predictor.arrays()) == bits(alone.predictor.arrays())
+    with LocalExecution(2) as local_execution:
+        local = solve_with(data, local_execution, **values)
+        encoded = EncodedTree(local.state, {"data": data})
+        reencoded = EncodedTree(DecodedTree(encoded.tree, encoded.arrays, {"data": data}).value, {"data": data})
+        assert reencoded.tree == encoded.tree
+        assert bits(reencoded.arrays) == bits(encoded.arrays)
+    distributed = solve_with(data, two_workers, **values)
+    assert bits(distributed.predictor.arrays()) == bits(local.predictor.arrays())
     if "tol" in values:
-        assert alone.progress.relative_gap < values["tol"]
-    else:  # a few rounds teach less than each row for itself
-        assert alone.progress.error < (1.1 if "rounds" in values else 0.8) * alone.progress.baseline_error
-    save_model(Model(data.schema, alone.predictor), tmp_path / "model")
+        assert local.progress.relative_gap < values["tol"]
+    else:  # a few rounds improve a model less than an update per row
+        assert local.progress.error < (1.1 if "rounds" in values else 0.8) * local.progress.baseline_error
+    save_model(Model(data.schema, local.predictor), tmp_path / "model")
     inputs = np.random.default_rng(1).standard_normal((300, 4)).astype(np.float32)
     stored = load_model(str(tmp_path / "model")).predictor
-    assert bits(stored.scores(inputs)) == bits(alone.predictor.scores(inputs))
+    assert bits(stored.scores(inputs)) == bits(local.predictor.scores(inputs))
     assert bits(np.concatenate([stored.scores(inputs[:7]), stored.scores(inputs[7:])])) == bits(stored.scores(inputs))
 
 
-def test_a_compiled_loss_of_an_extension_is_learnt_like_the_same_one_of_the_table(
+def test_a_compiled_loss_of_an_extension_trains_like_the_same_loss_of_okl(
     learnable: dict[Task, Dataset],
 ) -> None:
-    def softly(f: float, y: float) -> float:
+    def value(f: float, y: float) -> float:
         return float(max(0.0, -y * f) + np.log1p(np.exp(-abs(y * f))))
 
-    def pull(f: float, y: float) -> float:
+    def derivative(f: float, y: float) -> float:
         return float(-y * 0.5 * (1.0 - np.tanh(0.5 * y * f)))
 
-    add_loss("logistic-again", task="binary", value=softly, derivative=pull)
+    add_loss("logistic-again", task="binary", value=value, derivative=derivative)
     loss, table, rng = make_loss("logistic-again"), Logistic(), np.random.default_rng(2)
     scores, targets = 3 * rng.standard_normal(99), np.sign(rng.standard_normal(99))
     np.testing.assert_allclose(loss.value(scores, targets), table.value(scores, targets), rtol=1e-12)
     np.testing.assert_allclose(loss.derivative(scores, targets), table.derivative(scores, targets), rtol=1e-12)
-    with LocalExecution(2) as here:
+    with LocalExecution(2) as local:
         values = SMALL | {"step_size": 1.0}
-        own, other = (
-            solved(learnable["binary"], here, loss=name, **values).predictor.weights
+        extension_weights, okl_weights = (
+            solve_with(learnable["binary"], local, loss=name, **values).predictor.weights
             for name in ("logistic-again", "logistic")
         )
-    np.testing.assert_allclose(own, other, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(extension_weights, okl_weights, rtol=1e-4, atol=1e-6)
 
 
-def test_the_smoothed_svm_is_at_the_optimum_that_another_method_finds() -> None:
+def test_the_smoothed_svm_reaches_the_optimum_of_another_method() -> None:
     rng = np.random.default_rng(3)
     inputs = rng.standard_normal((60, 2))
     signs = np.where(inputs[:, 0] + 0.7 * rng.standard_normal(60) > 0.2, 1.0, -1.0)
@@ -138,15 +138,17 @@ def test_the_smoothed_svm_is_at_the_optimum_that_another_method_finds() -> None:
     state, _ = solve(problem, Fapg(tolerance=1e-7))
     loss = problem.risk.loss
 
-    def primal(at: Any) -> float:
-        return float(0.5 * at[:2] @ at[:2] + 0.5 * loss.value(signs * (inputs @ at[:2] - at[2])).sum())
+    def primal(weights: Any) -> float:
+        return float(
+            0.5 * weights[:2] @ weights[:2] + 0.5 * loss.value(signs * (inputs @ weights[:2] - weights[2])).sum()
+        )
 
     best = minimize(primal, np.zeros(3), method="BFGS", options={"gtol": 1e-9}).fun
     assert state.best_record.certificate.primal == pytest.approx(best, rel=1e-6)
     assert state.best_record.certificate.dual <= best * (1 + 1e-8)
 
 
-def test_inner_products_of_binned_rows_are_those_of_the_laplacian_kernel() -> None:
+def test_inner_products_of_binned_rows_approximate_the_laplacian_kernel() -> None:
     inputs = np.random.default_rng(5).standard_normal((40, 2))
     kernel = Laplacian(2.0)
     features = draw_extension_map("binning", kernel, 2, 64_000, 0, "float64").transform(inputs)
@@ -163,13 +165,13 @@ def test_a_map_that_draws_no_arrays_by_name_is_refused(tmp_path: Path) -> None:
         "'shift'": "{'shift': 'far'}",
         "not strings": "{3: __import__('numpy').ones(2)}",
     }
-    for number, (told, drawn) in enumerate(draws.items()):
+    for number, (message, drawn) in enumerate(draws.items()):
         (tmp_path / f"drawing_{number}.py").write_text(
             "from okl.extensions import add_map\n"
             f"add_map('drawing-{number}', draw=lambda *sizes: {drawn}, transform=lambda arrays, inputs: inputs)\n"
         )
         use_extension(tmp_path / f"drawing_{number}.py")
-        with pytest.raises(ConfigError, match=rf"drawing-{number}' of .* draws .*{told}.*NumPy arrays"):
+        with pytest.raises(ConfigError, match=rf"drawing-{number}' of .* draws .*{message}.*NumPy arrays"):
             draw_extension_map(f"drawing-{number}", Gaussian(1.0), 2, 64, 0)
 
 
@@ -183,7 +185,7 @@ TRANSFORMS = {
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
-def test_a_map_that_fails_is_told_in_its_own_words(transform: str, tmp_path: Path) -> None:
+def test_the_error_of_a_map_is_in_the_message(transform: str, tmp_path: Path) -> None:
     number = [*TRANSFORMS].index(transform)
     (tmp_path / f"failing_{number}.py").write_text(
         "from okl.extensions import add_map\n"
@@ -195,7 +197,7 @@ def test_a_map_that_fails_is_told_in_its_own_words(transform: str, tmp_path: Pat
         draw_extension_map(f"failing-{number}", Gaussian(1.0), 2, 8, 0, "float64")
 
 
-def test_a_map_that_fails_to_draw_is_told_in_its_own_words(tmp_path: Path) -> None:
+def test_the_error_of_drawing_a_map_is_in_the_message(tmp_path: Path) -> None:
     (tmp_path / "undrawn.py").write_text(
         "from okl.extensions import add_map\n"
         "add_map('undrawn', draw=lambda kernel: {}, transform=lambda arrays, inputs: inputs)\n"
@@ -205,7 +207,7 @@ def test_a_map_that_fails_to_draw_is_told_in_its_own_words(tmp_path: Path) -> No
         draw_extension_map("undrawn", Gaussian(1.0), 2, 8, 0)
 
 
-def test_inputs_that_a_map_hands_back_stay_the_callers(tmp_path: Path) -> None:
+def test_a_map_that_returns_its_inputs_gets_a_copy(tmp_path: Path) -> None:
     (tmp_path / "itself.py").write_text(
         "from okl.extensions import add_map\n"
         "add_map('itself', draw=lambda *sizes: {}, transform=lambda arrays, inputs: inputs)\n"
@@ -246,7 +248,7 @@ def test_a_bad_extension_is_refused_with_its_reason(text: str, tmp_path: Path) -
     assert plugins.files() == before
 
 
-def test_what_cannot_be_compiled_is_refused_before_rows_are_read(tmp_path: Path) -> None:
+def test_a_loss_that_cannot_be_compiled_is_refused_before_rows_are_read(tmp_path: Path) -> None:
     (tmp_path / "textual.py").write_text(
         "from okl.extensions import add_loss\n"
         "def slope(s, t):\n    return float(str(2 * s))\n"
@@ -257,7 +259,7 @@ def test_what_cannot_be_compiled_is_refused_before_rows_are_read(tmp_path: Path)
         make_loss("textual")
 
 
-def test_a_model_names_the_extension_that_is_not_here() -> None:
+def test_message_for_a_model_names_the_missing_extension() -> None:
     drawn = draw_extension_map("binning", Laplacian(1.0), 2, 64, 0)
     description = drawn.describe()
     assert bits(map_from_stored(description, drawn.arrays()).transform(np.ones((1, 2)))) == bits(
@@ -271,7 +273,7 @@ def test_a_model_names_the_extension_that_is_not_here() -> None:
         map_from_stored(description | {"version": 2}, drawn.arrays())
 
 
-def test_a_loss_of_an_extension_is_refused_where_it_means_nothing(learnable: dict[Task, Dataset]) -> None:
+def test_a_loss_of_an_extension_is_refused_by_solvers_without_support(learnable: dict[Task, Dataset]) -> None:
     refused: dict[str, dict[str, Any]] = {
         "the loss is huber": {"radius": 3.0},
         "with track, which supports hinge, logistic": {"track": True},
@@ -279,12 +281,12 @@ def test_a_loss_of_an_extension_is_refused_where_it_means_nothing(learnable: dic
         "loss = 'huber'": {"solver": "scs"},
     }
     for message, values in refused.items():
-        asked = settings(loss="huber", **values)
+        train_settings = settings(loss="huber", **values)
         with pytest.raises(ConfigError, match=message):
-            make_solver(asked, learnable["regression"])
+            make_solver(train_settings, learnable["regression"])
 
 
-def test_another_state_of_a_file_is_another_extension(tmp_path: Path) -> None:
+def test_a_changed_file_is_another_extension(tmp_path: Path) -> None:
     text = (FOLDER / "huber.py").read_text().replace("huber", "changing")
     path = tmp_path / "changing.py"
     origins = []
@@ -301,9 +303,9 @@ def test_another_state_of_a_file_is_another_extension(tmp_path: Path) -> None:
         replace(first, origin="changing.py 0").value(np.ones(1), np.ones(1))  # type: ignore[type-var]
 
 
-def test_names_of_okl_import_no_extension_and_others_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_names_that_okl_does_not_have_import_extensions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "later.py").write_text((FOLDER / "huber.py").read_text().replace("huber", "later"))
-    monkeypatch.setenv(plugins.VARIABLE, "")  # and taken away again
+    monkeypatch.setenv(plugins.VARIABLE, "")  # and restored after the test
     with pytest.raises(
         ConfigError, match=r"loss = 'later': input should be 'auto', .*, or one that an extension adds\."
     ):
@@ -319,13 +321,13 @@ def test_names_of_okl_import_no_extension_and_others_do(tmp_path: Path, monkeypa
 
 
 def test_a_package_is_found_by_its_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    about = tmp_path / "okl_packed-1.2.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: okl-packed\nVersion: 1.2\n")
-    (about / "entry_points.txt").write_text("[okl.extensions]\nlosses = packed_losses\n")
+    metadata_folder = tmp_path / "okl_packed-1.2.dist-info"
+    metadata_folder.mkdir()
+    (metadata_folder / "METADATA").write_text("Metadata-Version: 2.1\nName: okl-packed\nVersion: 1.2\n")
+    (metadata_folder / "entry_points.txt").write_text("[okl.extensions]\nlosses = packed_losses\n")
     (tmp_path / "packed_losses.py").write_text((FOLDER / "huber.py").read_text().replace("huber", "packed"))
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(plugins, "_loaded", set())  # as at the beginning of a process
+    monkeypatch.setattr(plugins, "_loaded", set())  # as in a new process
     loss = make_loss("packed")
     assert isinstance(loss, ExtensionLoss)
     assert loss.origin == "okl-packed 1.2"
@@ -334,16 +336,16 @@ def test_a_package_is_found_by_its_entry_point(tmp_path: Path, monkeypatch: pyte
     assert mismatch_message("tcp://there", versions()).endswith("python -m pip install okl-packed==1.2")
 
 
-def test_files_are_told_of_where_others_start_processes() -> None:
+def test_message_names_extension_files_if_processes_start_elsewhere() -> None:
     assert plugins.elsewhere("fogd", "auto", "independent") == ""
     assert plugins.elsewhere("smoothed-svm", "huber").startswith("huber, smoothed-svm: defined in a file. Set")
 
 
-def test_a_run_is_of_the_state_of_its_extensions(learnable: dict[Task, Dataset]) -> None:
+def test_a_run_can_be_resumed_only_with_the_same_extensions(learnable: dict[Task, Dataset]) -> None:
     data = learnable["regression"]
-    used = Origin.of(settings(loss="huber"), data)
-    assert used.versions["huber"].startswith("huber.py ")
+    origin = Origin.of(settings(loss="huber"), data)
+    assert origin.versions["huber"].startswith("huber.py ")
     assert "huber" not in Origin.of(settings(), data).versions
-    other = replace(used, versions=used.versions | {"huber": "huber.py 0123"})
+    other = replace(origin, versions=origin.versions | {"huber": "huber.py 0123"})
     with pytest.raises(CheckpointError, match=r"was started with huber huber\.py 0123, but this is huber huber\.py"):
-        check_same_origin(other, used, data.folder, "a run")
+        check_same_origin(other, origin, data.folder, "a run")

@@ -14,9 +14,9 @@ from tests.flows.commandline import Terminal
 
 
 def labels(output: str) -> list[str]:
-    """Return what lines start with, up to two spaces or a number."""
-    found = [re.split(r"  |\d", line.strip())[0].strip() for line in output.splitlines()]
-    return [label for label in found if label and "/" not in label]
+    """Return the beginnings of lines, up to two spaces or a number."""
+    beginnings = [re.split(r"  |\d", line.strip())[0].strip() for line in output.splitlines()]
+    return [label for label in beginnings if label and "/" not in label]
 
 
 def test_commands_print_what_the_page_shows(
@@ -33,21 +33,23 @@ def test_commands_print_what_the_page_shows(
             if not command.startswith("okl "):
                 subprocess.run(command, shell=True, check=True)
                 continue
-            done = terminal.okl(*shlex.split(command)[1:])
-            assert done.code == 0, (command, done.err)
-            printed |= set(labels(done.out.replace(f"{tmp_path}/", "")))
-        lacking = set(labels(output)) - printed
-        assert len(lacking) <= len(set(labels(output))) // 10, (commands, lacking)
+            outcome = terminal.okl(*shlex.split(command)[1:])
+            assert outcome.code == 0, (command, outcome.err)
+            printed |= set(labels(outcome.out.replace(f"{tmp_path}/", "")))
+        missing = set(labels(output)) - printed
+        assert len(missing) <= len(set(labels(output))) // 10, (commands, missing)
         shown += len(commands)
     assert shown >= 8
 
-    # the second tutorial goes on in this folder; its commands without a server
+    # the second tutorial continues in this folder; only its commands that need no server
     page = PAGE.with_name("nightly.md").read_text().partition("## The same from Python")[0]
     commands = [line for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
-    files, *others = [line for line in commands if line.startswith(("mkdir", "okl retrain", "okl models"))]
-    subprocess.run(files, shell=True, check=True)
-    for command in others:
-        done = terminal.okl(*shlex.split(command)[1:])
-        assert done.code == 0, (command, done.err)
+    mkdir_command, *okl_commands = [
+        line for line in commands if line.startswith(("mkdir", "okl retrain", "okl models"))
+    ]
+    subprocess.run(mkdir_command, shell=True, check=True)
+    for command in okl_commands:
+        outcome = terminal.okl(*shlex.split(command)[1:])
+        assert outcome.code == 0, (command, outcome.err)
     (scored,) = re.findall(r"--score (\S+)", page)
-    assert (len(others), Path(scored).is_file(), "delays: champion 1" in done.out) == (2, True, True)
+    assert (len(okl_commands), Path(scored).is_file(), "delays: champion 1" in outcome.out) == (2, True, True)

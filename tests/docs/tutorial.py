@@ -1,4 +1,4 @@
-"""The commands of the tutorial, run as they are written: `python -m tests.docs.tutorial` writes their outputs anew."""
+"""The commands of the tutorial, run as written: `python -m tests.docs.tutorial` updates their outputs on the page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEP = re.compile(r"```sh\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
 
 
 class Step(NamedTuple):
-    """Commands of the page, and the output that it shows of them."""
+    """Commands of the page, and the output that it shows."""
 
     commands: list[str]
     shown: str
@@ -45,14 +45,14 @@ def in_shell(commands: list[str], folder: Path) -> str:
 
 def main() -> None:
     """Run the commands on all rows, and write their outputs into the page."""
-    with TemporaryDirectory() as made:
-        shutil.copy(FLIGHTS, made)
+    with TemporaryDirectory() as folder:
+        shutil.copy(FLIGHTS, folder)
 
-        def written(step: re.Match[str]) -> str:
-            lines = [line.rstrip() for line in in_shell(step[1].splitlines(), Path(made)).strip().splitlines()]
+        def updated(step: re.Match[str]) -> str:
+            lines = [line.rstrip() for line in in_shell(step[1].splitlines(), Path(folder)).strip().splitlines()]
             return f"```sh\n{step[1]}```\n\n```text\n" + "\n".join(lines) + "\n```"
 
-        PAGE.write_text(STEP.sub(written, PAGE.read_text()))
+        PAGE.write_text(STEP.sub(updated, PAGE.read_text()))
 
 
 if __name__ == "__main__":
