@@ -68,19 +68,19 @@ YEARLY = "0 3 29 2 *"  # so rare that it never fires while the tests run
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("deployed")
     write_blobs(folder / "rows.parquet")
     return folder
 
 
 @pytest.fixture(scope="module")
-def client(server: TemporaryServer, place: Path) -> Iterator[SyncPrefectClient]:
+def client(server: TemporaryServer, root: Path) -> Iterator[SyncPrefectClient]:
     with pytest.MonkeyPatch.context() as patch, temporary_settings(connection(server.url, server.login)):
         patch.setenv("PREFECT_API_URL", server.url)
         patch.setenv("PREFECT_API_AUTH_STRING", server.login)
-        patch.setenv("OKL_HOME", str(place / "home"))
-        patch.chdir(place)  # the data's path is relative to it
+        patch.setenv("OKL_HOME", str(root / "home"))
+        patch.chdir(root)  # the data's path is relative to it
         with get_client(sync_client=True) as opened:
             yield opened
 
@@ -100,9 +100,9 @@ def deployed(client: SyncPrefectClient) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def retraining(client: SyncPrefectClient, place: Path, deployed: dict[str, Any]) -> list[str]:
-    land(place / "inbox", "day-0.parquet", content(0, rows=900))
-    land(place, "new.parquet", content(1, rows=300))
+def retraining(client: SyncPrefectClient, root: Path, deployed: dict[str, Any]) -> list[str]:
+    land(root / "inbox", "day-0.parquet", content(0, rows=900))
+    land(root, "new.parquet", content(1, rows=300))
     scoring = {"source": "new.parquet", "out": "scores/{date}-version-{version}"}
     levels = RetrainService(retries=5, empty_windows=2)
     return deploy(None, scoring, retrain=retrain_settings(), service=levels, cron=YEARLY, timezone="Europe/Zurich")
@@ -183,14 +183,14 @@ def wait_for_stages(server: TemporaryServer, run: FlowRun, stages: tuple[str, ..
 
 
 def test_deploy_stores_validated_settings_and_the_options_of_the_solver(
-    client: SyncPrefectClient, deployed: dict[str, Any], place: Path
+    client: SyncPrefectClient, deployed: dict[str, Any], root: Path
 ) -> None:
     names = [f"okl-{flow}/default" for flow in ("train", "score", "compare", "reproduce", "notice")]
     assert (deployed["deployments"], deployed["pool"]) == (names, POOL)
     assert (deployed["schedule"]["cron"], deployed["schedule"]["timezone"]) == (YEARLY, "Europe/Zurich")
     deployment = client.read_deployment_by_name("okl-train/default")
     given = {"solver": "bogd++", "kernel": "laplacian", "budget": 30, "regularisation": 0.01}
-    data = str(place / "rows.parquet")
+    data = str(root / "rows.parquet")
     assert deployment.parameters == {"settings": {"data": data, "advanced": {"passes": 2} | given}}
     assert deployment.work_pool_name == POOL
     assert deployment.parameter_openapi_schema is not None
@@ -216,7 +216,7 @@ def test_a_second_run_of_a_deployment_waits(client: SyncPrefectClient) -> None:
 
 @pytest.mark.usefixtures("worker")
 def test_a_schedule_fires_in_another_directory_and_a_promotion_triggers_scoring(
-    server: TemporaryServer, client: SyncPrefectClient, place: Path
+    server: TemporaryServer, client: SyncPrefectClient, root: Path
 ) -> None:
     # Also guards the pin of SQLAlchemy: with 2.1 the server starts, but no schedule ever fires.
     deployment = client.read_deployment_by_name("okl-retrain/hours")
@@ -241,15 +241,15 @@ def test_a_schedule_fires_in_another_directory_and_a_promotion_triggers_scoring(
     wait_until(lambda: final_states(client, [scored]))
     assert final_states(client, [scored]) == ["Completed"]
     wait_for_stages(server, scored, SCORE_STAGES, "okl-score-new-with-hours")
-    (folder,) = (place / "scores").iterdir()
+    (folder,) = (root / "scores").iterdir()
     assert folder.name.endswith("-version-1")
     (file, *_) = folder.glob("*.parquet")
     assert "hour" in pq.read_schema(file).names, "scores contain the key of the model's first data set"
     assert "okl-arrivals-hours" in records(server, run)[1]
-    assert not (place / "home" / "prefect").exists(), "a worker's run starts no server"
+    assert not (root / "home" / "prefect").exists(), "a worker's run starts no server"
     deployments = deployments_of(server.url)
     scores_to = {one["name"]: one["scores_to"] for one in deployments}
-    assert scores_to["okl-score/hours"] == f"{place}/scores/{{date}}-version-{{version}}"
+    assert scores_to["okl-score/hours"] == f"{root}/scores/{{date}}-version-{{version}}"
     assert scores_to["okl-retrain/hours"] is None
     last_runs = {one["name"]: one["last"] for one in deployments}
     assert last_runs["okl-retrain/hours"]["outcome"].startswith("Published: ")
@@ -257,7 +257,7 @@ def test_a_schedule_fires_in_another_directory_and_a_promotion_triggers_scoring(
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_source_that_stays_empty_is_reported(server: TemporaryServer, client: SyncPrefectClient, place: Path) -> None:
+def test_a_source_that_stays_empty_is_reported(server: TemporaryServer, client: SyncPrefectClient, root: Path) -> None:
     nothing: dict[str, list[Any]] = {"accepted": [], "rejected": [], "standing": [], "still_written": []}
     result = {"model": "hours", "registry": "here", "outcome": "nothing new", "reason": "No shard is new.",
               "version": None, "parent": None, "shards": nothing}  # fmt: skip
@@ -269,7 +269,7 @@ def test_a_source_that_stays_empty_is_reported(server: TemporaryServer, client: 
     for _ in range(2):
         retrain_without_data()
     wait_for_records(Started(), 20.0)  # sends the event and closes the connection
-    notices = place / "home" / "notices.jsonl"
+    notices = root / "home" / "notices.jsonl"
     wait_until(notices.exists)
     (line,) = map(json.loads, notices.read_text().splitlines())
     assert (line["event"], line["about"]) == ("okl.data.missing", "hours (okl.model.hours)")
@@ -293,7 +293,7 @@ def test_unfinished_runs_of_an_earlier_stack_are_marked_as_crashed(
 
 
 def test_deploying_again_changes_only_what_okl_created(
-    server: TemporaryServer, client: SyncPrefectClient, retraining: list[str], place: Path
+    server: TemporaryServer, client: SyncPrefectClient, retraining: list[str], root: Path
 ) -> None:
     def schedules() -> list[tuple[str | None, Any]]:
         created = client.read_deployment_by_name("okl-retrain/hours").schedules
@@ -308,9 +308,9 @@ def test_deploying_again_changes_only_what_okl_created(
     assert len(watching) == 2
     mine = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 5 * * *"), active=False, slug="mine")
     client.create_deployment_schedules(first.id, [mine])
-    registry = str(place / "home" / "registry")
+    registry = str(root / "home" / "registry")
     message = (
-        f"{place}/new.parquet is scored with it at the next run of okl-retrain/hours; to score now: prefect deployment "
+        f"{root}/new.parquet is scored with it at the next run of okl-retrain/hours; to score now: prefect deployment "
         "run okl-"
     )
     assert rescoring_at(server.url, "hours", registry) == f"{message}score/hours"
@@ -334,8 +334,8 @@ def test_deploying_again_changes_only_what_okl_created(
     assert again.concurrency_options.collision_strategy == "ENQUEUE", "missed runs wait for each other"
     with pytest.raises(ObjectNotFound):
         client.read_deployment_by_name("okl-score/hours")
-    assert again.parameters["settings"]["source"] == str(place / "inbox")
-    assert again.job_variables["env"]["OKL_HOME"] == str(place / "home")
+    assert again.parameters["settings"]["source"] == str(root / "inbox")
+    assert again.job_variables["env"]["OKL_HOME"] == str(root / "home")
 
 
 @pytest.mark.usefixtures("retraining")
