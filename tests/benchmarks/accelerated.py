@@ -1,4 +1,4 @@
-"""The accelerated method beside its peers, and how it grows: `python -m tests.benchmarks.accelerated [PART ...]`.
+"""The accelerated method and its peers, and its growth: `python -m tests.benchmarks.accelerated [PART ...]`.
 
 Parts: margins and l1 (against LIBLINEAR and scikit-learn), biases (models with a bias against LIBSVM), kernels (working
 sets against LIBSVM), methods (Newton's method against FAPG), iterations (against reads of the rows), covtype, growth;
@@ -41,18 +41,18 @@ from tests.benchmarks.accelerated_data import Doubles, dense, paper_rows, scaled
 from tests.solvers.accelerated.model_cases import kernel_matrix
 
 ROWS, COLUMNS, ROUNDS, WITHIN = 10_000, 1_000, 3, 1e-4
-LONG = 5.0  # processor seconds of which one measurement is enough
+LONG = 5.0  # processor seconds from which one measurement is enough
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Seconds that a call takes."""
-    began = perf_counter()
+    """Return the seconds of a call."""
+    start = perf_counter()
     work()
-    return perf_counter() - began
+    return perf_counter() - start
 
 
 def arithmetic_milliseconds(rows: DenseRows) -> tuple[float, float]:
-    """Of the dot products, and of the sum, of all rows by all threads, were they always in cache: no read is faster."""
+    """Return ms of the dot products and of the sum of all rows by all threads if rows were in cache: a lower bound."""
     block, signs, image = rows.rows[:64], rows.signs[:64], np.ones(rows.n_image)
     listed, products, sums = np.arange(64), np.empty(64), np.zeros(rows.n_image)
 
@@ -67,13 +67,13 @@ def arithmetic_milliseconds(rows: DenseRows) -> tuple[float, float]:
 
 
 def iterations() -> None:
-    """Print how long an iteration is at the size of the other parts, and at ten times that, which fits no cache."""
+    """Print the time of an iteration at the size of the other parts, and at ten times that (larger than any cache)."""
     for n_points in (ROWS, 10 * ROWS):
         _iterations(n_points)
 
 
 def _iterations(n_points: int) -> None:
-    """Print seconds of an iteration over those of the reads of the rows it needs, in the same run."""
+    """Print seconds of an iteration divided by the seconds of its reads of the rows, in the same run."""
     inputs, labels = paper_rows(n_points, COLUMNS)
     rows = dense(inputs, labels)
     products, image = np.empty(n_points), np.random.default_rng(0).standard_normal(COLUMNS)
@@ -85,20 +85,20 @@ def _iterations(n_points: int) -> None:
     }
     method = Fapg(tolerance=1e-15, max_iterations=10**9, check_every=40, shrinking=False)
     times: dict[str, list[float]] = {name: [] for name in cases}
-    made: dict[str, list[float]] = {name: [] for name in cases}
+    reads_per_step: dict[str, list[float]] = {name: [] for name in cases}
     states = {name: method.advance(method.start(problem), problem) for name, (problem, _) in cases.items()}
     reads: list[float] = []
     for _ in range(7):
-        began = perf_counter()
+        start = perf_counter()
         for _ in range(40):
             rows.adjoint(products, image)
-        reads.append((perf_counter() - began) / 40)
+        reads.append((perf_counter() - start) / 40)
         for name, (problem, _) in cases.items():
-            before, began = states[name], perf_counter()
+            before, start = states[name], perf_counter()
             after = states[name] = method.advance(before, problem)
-            seconds, steps = perf_counter() - began, after.history[-1].iteration - before.history[-1].iteration
+            seconds, steps = perf_counter() - start, after.history[-1].iteration - before.history[-1].iteration
             times[name].append(seconds / steps)
-            made[name].append((after.reads - before.reads) / steps)
+            reads_per_step[name].append((after.reads - before.reads) / steps)
     products_alone, sums_alone = arithmetic_milliseconds(rows)
     print(
         f"a read of the rows {1e3 * statistics.median(reads):.2f} ms "
@@ -107,7 +107,7 @@ def _iterations(n_points: int) -> None:
     )
     for name, (_, n_reads) in cases.items():
         ratio = statistics.median(a / (n_reads * b) for a, b in zip(times[name], reads, strict=True))
-        count = statistics.median(made[name])
+        count = statistics.median(reads_per_step[name])
         print(
             f"{name:28} {1e3 * statistics.median(times[name]):6.2f} ms an iteration, {ratio:5.2f} of its reads; with "
             f"those of backtracking and checks {count:.2f} reads, {ratio * n_reads / count:5.2f} of them"
@@ -117,21 +117,21 @@ def _iterations(n_points: int) -> None:
 def covtype() -> None:
     """Seconds of nu-SVM on 581,012 rows to a certified gap of 1e-4, at the nu of the paper; there it took 60.75.
 
-    At nu = 0.5 the hulls of the classes meet, and w = 0 is optimal: no relative gap says anything.
+    At nu = 0.5 the hulls of the classes intersect and w = 0 is optimal, so a relative gap has no meaning.
     """
     inputs, labels = shared_rows("covtype_binary", "float32")
     rows = dense(inputs, labels)
-    solve(NuSVM(0.62).problem(rows), Fapg(max_iterations=20))  # compiled before it is timed
-    began = perf_counter()
+    solve(NuSVM(0.62).problem(rows), Fapg(max_iterations=20))  # compile before timing
+    start = perf_counter()
     state, outcome = solve(NuSVM(0.62).problem(rows), Fapg(tolerance=1e-4))
     print(
-        f"nu-SVM, nu = 0.62, covtype_binary {inputs.shape}: {perf_counter() - began:.1f} s, "
+        f"nu-SVM, nu = 0.62, covtype_binary {inputs.shape}: {perf_counter() - start:.1f} s, "
         f"{state.history[-1].iteration} iterations; {outcome.reason}"
     )
 
 
 def exponent(sizes: list[float], seconds: list[float]) -> float:
-    """Slope of log seconds over log size."""
+    """Return the slope of log seconds over log size."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
@@ -140,18 +140,18 @@ def grow(title: str, sizes: list[float], problem_of: Callable[[float], Composite
     seconds, steps = [], []
     for size in sizes:
         problem = problem_of(size)
-        began = perf_counter()
+        start = perf_counter()
         steps.append(solve(problem, Fapg(tolerance=1e-4, max_iterations=6000))[0].history[-1].iteration)
-        seconds.append(perf_counter() - began)
+        seconds.append(perf_counter() - start)
     cells = "  ".join(f"{size:g}: {s:.2f} s/{k}" for size, s, k in zip(sizes, seconds, steps, strict=True))
     print(f"{title}: {cells}; exponent {exponent(sizes, seconds):.2f}", flush=True)
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     """Return the result of a call, and its processor seconds."""
-    began = process_time()
+    start = process_time()
     result = work()
-    return result, process_time() - began
+    return result, process_time() - start
 
 
 def race(
@@ -167,20 +167,20 @@ def race(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for tolerance in (1e-2, 1e-3, 1e-4):
-            found, seconds = timed(lambda: fit(tolerance))  # noqa: B023  (called at once)
-            if value(found) <= target:
+            peer, seconds = timed(lambda: fit(tolerance))  # noqa: B023  (called at once)
+            if value(peer) <= target:
                 break
-        theirs, ours = [seconds], []
+        peer_times, okl_times = [seconds], []
         while True:
             problem = model.problem(rows())
             (state, _, _), seconds = timed(lambda: choose(problem, chooser))  # noqa: B023
-            ours.append(seconds)
-            if len(ours) == ROUNDS or max(sum(theirs), sum(ours)) >= LONG:
+            okl_times.append(seconds)
+            if len(okl_times) == ROUNDS or max(sum(peer_times), sum(okl_times)) >= LONG:
                 break
-            theirs.append(timed(lambda: fit(tolerance))[1])
-    ratio = statistics.median(a / b for a, b in zip(theirs, ours, strict=True))
-    missed, gap = ", missed" if value(found) > target else "", state.best_record.certificate.relative_gap
-    their_seconds, our_seconds = statistics.median(theirs), statistics.median(ours)
+            peer_times.append(timed(lambda: fit(tolerance))[1])
+    ratio = statistics.median(a / b for a, b in zip(peer_times, okl_times, strict=True))
+    missed, gap = ", missed" if value(peer) > target else "", state.best_record.certificate.relative_gap
+    their_seconds, our_seconds = statistics.median(peer_times), statistics.median(okl_times)
     print(
         f"{title:56} {their_seconds:8.3f} s (tol {tolerance:g}{missed})   okl {our_seconds:8.3f} s (gap {gap:.1e})   "
         f"{ratio:6.2f} times faster",
@@ -359,7 +359,7 @@ def methods() -> None:
     ]
     columns = list(product((1e-4, 1e-8), (0.01, 1.0, 100.0)))
     losses: list[float] = []
-    method_cell(CSVM(0.01).problem(sets[0][1]), 1e-4)  # compiled before it is timed
+    method_cell(CSVM(0.01).problem(sets[0][1]), 1e-4)  # compile before timing
     print("| rows | model | " + " | ".join(f"{tol:g}, C = {C:g}" for tol, C in columns) + " |", flush=True)
     for (title, rows), kind in product(sets, (CSVM, L2SVM, LogisticRegression)):
         cells = [method_cell(kind(C).problem(rows), tol) for tol, C in columns]
@@ -381,9 +381,9 @@ def method_cell(problem: CompositeProblem, tolerance: float) -> tuple[str, float
     auto: MethodName = "fapg" if isinstance(chosen, Fapg) else "newton"
     while len(seconds["fapg"]) < ROUNDS and max(map(sum, seconds.values())) < LONG:
         for name, measured in seconds.items():
-            began = process_time()
+            start = process_time()
             state, outcome, _ = choose(problem, MethodChoice(name, tolerance, MOST_STEPS))
-            measured.append(process_time() - began)
+            measured.append(process_time() - start)
             ends[name] = ("" if outcome.kind == "done" else ">", state.history[-1].iteration)
     medians = {name: statistics.median(measured) for name, measured in seconds.items()}
     solved = [median for name, median in medians.items() if not ends[name][0]] or list(medians.values())

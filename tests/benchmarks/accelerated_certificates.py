@@ -15,7 +15,7 @@ _ALLOWED = 1e-12  # of an objective, for rounding
 
 
 def main(n_seeds: int = 36) -> None:
-    """Print a line a model, then how many problems broke what is claimed of them."""
+    """Print a line per model, then how many problems violate a claim."""
     print(f"{'model':24} solved  gap below true  above Lemma 5  share of Theorem 7  L / (eta_u L_f)")
     broken = total = 0
     for name in MAKERS:

@@ -1,4 +1,4 @@
-"""Data of the benchmarks of the accelerated method: the paper's generator, and sets in the folder of shared data."""
+"""Data for the benchmarks of the accelerated method: the paper's generator, and sets in the folder of shared data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def paper_rows(n_rows: int, n_columns: int, seed: int = 0) -> tuple[Doubles, Dou
 
 
 def shared_rows(name: str, precision: str = "float64") -> tuple[NDArray[np.floating], Doubles]:
-    """Inputs and labels -1, +1 of a set in the folder OKL_DATA; the largest class against the others."""
+    """Return inputs and labels -1, +1 of a set in the folder OKL_DATA; the largest class against the others."""
     table = pq.read_table(Path(os.environ["OKL_DATA"]) / f"{name}.parquet")
     names = [column for column in table.column_names if column not in ("y", "label", "target", "split")]
     target = next(table[column].to_numpy() for column in ("y", "label", "target") if column in table.column_names)
@@ -41,12 +41,12 @@ def shared_rows(name: str, precision: str = "float64") -> tuple[NDArray[np.float
 
 
 def scaled(inputs: NDArray[np.floating]) -> Doubles:
-    """Columns of mean 0 and standard deviation 1."""
+    """Return columns of mean 0 and standard deviation 1."""
     spread = inputs.std(axis=0)
     values: Doubles = (inputs - inputs.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
     return values
 
 
 def dense(rows: NDArray[np.floating], labels: Doubles, precision: str = "float32", n_threads: int = 2) -> DenseRows:
-    """Rows as the method holds them: sums are float64 whatever their precision."""
+    """Return rows as the method stores them; sums are float64 for any precision."""
     return DenseRows(np.ascontiguousarray(rows, dtype=precision), labels, n_threads)

@@ -1,7 +1,7 @@
 """What bt, re, dec, st and mt do: `python -m tests.benchmarks.accelerated_switches [SET ...]`.
 
 Figures 6 (nu-SVM) and 10 (MM-MPM) of Ito et al. in numbers, on sets of the folder OKL_DATA and the paper's artificial
-rows: iterations and seconds of the practical method to a duality gap, for each set of switches, beside the proven one.
+rows: iterations and seconds of the practical method to a duality gap, for each set of switches, and for the proven one.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ STEPS = ("bt", "bt+re", "bt+re+dec", "bt+re+dec+st", "bt+re+dec+st+mt")
 
 
 def switches_of(names: str) -> Switches:
-    """bt, re, dec, st and mt are on where they are named."""
+    """Return switches in which the named ones of bt, re, dec, st and mt are on."""
     on = set(names.split("+"))
     return Switches(**{name: name in on for name in ("bt", "re", "dec", "st", "mt")})
 
 
 def rows_of(name: str) -> DenseRows:
-    """A set scaled to [0, 1] column by column, at most 10,000 of its rows, or the artificial one."""
+    """Return at most 10,000 rows of a set, columns scaled to [0, 1], or the artificial set."""
     if name == "artificial":
         return dense(*paper_rows(5000, 500))
     inputs, labels = shared_rows(name)
     inputs, labels = inputs[:10_000], labels[:10_000]
     spread = inputs.max(axis=0) - inputs.min(axis=0)
-    kept = spread > 0.0
-    return dense((inputs - inputs.min(axis=0))[:, kept] / spread[kept], labels)
+    varying = spread > 0.0
+    return dense((inputs - inputs.min(axis=0))[:, varying] / spread[varying], labels)
 
 
 def show(title: str, problem: CompositeProblem, method: Fapg) -> None:
-    """Print a line: iterations and seconds to each gap, the least gap, restarts, the range of Lipschitz estimates."""
-    began, reached = perf_counter(), dict.fromkeys(GAPS, "-")
+    """Print a line with iterations and seconds to each gap, the least gap, restarts, and the Lipschitz estimates."""
+    start, reached = perf_counter(), dict.fromkeys(GAPS, "-")
     state = method.start(problem)
     outcome = method.finished(state)
     while outcome is None:
         state = method.advance(state, problem)
         outcome = method.finished(state)
         gap, record = state.best_record.certificate.relative_gap, state.history[-1]
-        for wanted in GAPS:
-            if gap <= wanted and reached[wanted] == "-":
-                reached[wanted] = f"{record.iteration} / {perf_counter() - began:.2f} s"
+        for target_gap in GAPS:
+            if gap <= target_gap and reached[target_gap] == "-":
+                reached[target_gap] = f"{record.iteration} / {perf_counter() - start:.2f} s"
     estimates = [record.lipschitz for record in state.history]
-    cells = "".join(f"{reached[wanted]:>17}" for wanted in GAPS)
+    cells = "".join(f"{reached[target_gap]:>17}" for target_gap in GAPS)
     print(
         f"  {title:22}{cells}   gap {state.best_record.certificate.relative_gap:8.1e}   {record.restarts:4} restarts   "
         f"L {min(estimates):.3g} to {max(estimates):.3g}",
@@ -63,7 +63,7 @@ def show(title: str, problem: CompositeProblem, method: Fapg) -> None:
 def compare(title: str, problem: CompositeProblem) -> None:
     """Print a line for each set of switches."""
     print(f"{title}; iterations / seconds to a gap of " + ", ".join(f"{gap:g}" for gap in GAPS))
-    solve(problem, Fapg(max_iterations=20))  # compiled before it is timed
+    solve(problem, Fapg(max_iterations=20))  # compile before timing
     for names in STEPS:
         show(
             names,
@@ -78,7 +78,7 @@ def compare(title: str, problem: CompositeProblem) -> None:
 
 
 def main(names: list[str]) -> None:
-    """Both models on every set."""
+    """Compare both models on every set."""
     for name in names:
         rows = rows_of(name)
         share = 0.9 * 2.0 * min((rows.signs > 0).mean(), (rows.signs < 0).mean())

@@ -1,4 +1,4 @@
-"""Chromium without a screen, led by its DevTools protocol: pages as people see them, and pictures of them."""
+"""Chromium without a screen, controlled by its DevTools protocol: rendered pages and pictures of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from websockets.sync.connection import Connection
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 POLL_SECONDS, MOST_SECONDS = 0.1, 60.0
-# Of every text that is shown: the contrast of its colour (as WCAG 2.2 has it) with the nearest ground behind it
+# For every visible text: the contrast (WCAG 2.2) of its colour with the nearest background
 CONTRASTS = """(() => {
   const parse = text => (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);
   const light = colour => { const [r, g, b] = colour.map(c => { c /= 255; return c <= .04045 ? c / 12.92 :
@@ -39,7 +39,7 @@ CONTRASTS = """(() => {
   }
   return found })()"""
 MOST_HEIGHT = 12_000
-# No proxy, no calls home: what is looked at is on this machine
+# No proxy and no background connections: all pages are on this machine
 FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-port=0"),
     *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--no-proxy-server"),
@@ -51,7 +51,7 @@ class Browser:
     """One page of a running Chromium.
 
     connection : to the page's DevTools
-    complaints : what scripts of the page threw; logged : errors and warnings of the browser itself
+    exceptions : raised by scripts of the page; logged : errors and warnings of the browser
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -62,24 +62,27 @@ class Browser:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **values: Any) -> dict[str, Any]:
-        """Call a method of the protocol; notes on the way what the page complains of."""
+        """Call a method of the protocol, and record exceptions and log entries of the page."""
         self._number += 1
         self._connection.send(json.dumps({"id": self._number, "method": method, "params": values}))
         while True:
-            told: dict[str, Any] = json.loads(self._connection.recv(timeout=MOST_SECONDS))
-            if told.get("id") == self._number:
-                if "error" in told:
-                    raise RuntimeError(f"{method}: {told['error']}")
-                result: dict[str, Any] = told["result"]
+            message: dict[str, Any] = json.loads(self._connection.recv(timeout=MOST_SECONDS))
+            if message.get("id") == self._number:
+                if "error" in message:
+                    raise RuntimeError(f"{method}: {message['error']}")
+                result: dict[str, Any] = message["result"]
                 return result
-            if told.get("method") == "Runtime.exceptionThrown":
-                details = told["params"]["exceptionDetails"]
+            if message.get("method") == "Runtime.exceptionThrown":
+                details = message["params"]["exceptionDetails"]
                 self.complaints.append(str(details.get("exception", {}).get("description", details["text"])))
-            elif told.get("method") == "Log.entryAdded" and told["params"]["entry"]["level"] in ("error", "warning"):
-                self.logged.append(str(told["params"]["entry"]["text"]))
+            elif message.get("method") == "Log.entryAdded" and message["params"]["entry"]["level"] in (
+                "error",
+                "warning",
+            ):
+                self.logged.append(str(message["params"]["entry"]["text"]))
 
     def look(self, width: int, height: int = 900, dark: bool = False) -> None:
-        """Be a window of so many CSS pixels, of somebody who likes light or dark pages."""
+        """Set the window size in CSS pixels and the light or dark colour scheme."""
         self._size = width, height
         self.call("Emulation.setEmulatedMedia", media="screen", features=[
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -87,19 +90,19 @@ class Browser:
         self._resize(width, height)
 
     def open(self, url: str) -> None:
-        """Go to a page, and wait until it has loaded."""
+        """Open a page and wait until it has loaded."""
         self.call("Page.navigate", url=url)
         self.wait(f"document.readyState === 'complete' && location.href.startsWith({json.dumps(url[:40])})")
 
     def run(self, script: str) -> Any:
-        """The value of an expression in the page."""
-        told = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        if "exceptionDetails" in told:
-            raise RuntimeError(f"{script}: {told['exceptionDetails']}")
-        return told["result"].get("value")
+        """Return the value of an expression in the page."""
+        reply = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in reply:
+            raise RuntimeError(f"{script}: {reply['exceptionDetails']}")
+        return reply["result"].get("value")
 
     def wait(self, script: str, seconds: float = MOST_SECONDS) -> Any:
-        """The value of an expression as soon as it is true; raises TimeoutError, with the page's text."""
+        """Return the value of an expression as soon as it is true; raise TimeoutError with the text of the page."""
         deadline = time.monotonic() + seconds
         while not (value := self.run(script)):
             if time.monotonic() > deadline:
@@ -108,49 +111,49 @@ class Browser:
         return value
 
     def text(self) -> str:
-        """What the page says."""
+        """Return the text of the page."""
         return str(self.run("document.body ? document.body.innerText : ''"))
 
     def click(self, words: str, kind: str = "*") -> None:
-        """Click the innermost element that says just these words."""
-        found = (
+        """Click the innermost element whose text is exactly `words`."""
+        element = (
             f"[...document.querySelectorAll({json.dumps(kind)})].filter(one => one.innerText && one.innerText.trim() "
             f"=== {json.dumps(words)} && one.getClientRects().length).at(-1)"
         )
-        self.wait(f"!!({found})")
-        self.run(f"{found}.click()")
+        self.wait(f"!!({element})")
+        self.run(f"{element}.click()")
 
     def pictures(self) -> list[dict[str, Any]]:
-        """Of each <img>: what it is, and its natural and shown width."""
+        """Return source, alternative text, natural and displayed width of each <img>."""
         script = (
             "[...document.querySelectorAll('img')].map(one => ({source: one.src.slice(0, 40), alt: one.alt, "
             "natural: one.naturalWidth, shown: one.getBoundingClientRect().width}))"
         )
-        found: list[dict[str, Any]] = self.run(script)
-        return found
+        images: list[dict[str, Any]] = self.run(script)
+        return images
 
     def contrasts(self) -> list[dict[str, Any]]:
-        """Of each text that is shown: its first words, contrast with the ground behind it, and size in pixels."""
-        found: list[dict[str, Any]] = self.run(CONTRASTS)
-        return found
+        """Return the first words, the contrast with the background and the size in pixels of each visible text."""
+        texts: list[dict[str, Any]] = self.run(CONTRASTS)
+        return texts
 
     def printed(self, file: Path) -> int:
-        """Print the page to a PDF of A4, and return its bytes."""
+        """Print the page to a PDF of A4 and return its size in bytes."""
         paper = {"paperWidth": 8.27, "paperHeight": 11.69, "printBackground": True}
         content = base64.b64decode(self.call("Page.printToPDF", **paper)["data"])
         file.write_bytes(content)
         return len(content)
 
     def overflow(self) -> int:
-        """By how many pixels the page is wider than its window."""
-        # not innerWidth: a phone shows a page that is too wide smaller, and says that its window were as wide
+        """Return by how many pixels the page is wider than its window."""
+        # not innerWidth: a phone zooms out of a page that is too wide, and innerWidth becomes as wide as the page
         return int(self.run("document.documentElement.scrollWidth")) - self._size[0]
 
     def shoot(self, file: Path) -> None:
-        """Take a picture of the window, made as high as the page is."""
+        """Take a picture of the window at the full height of the page."""
         width, height = self._size
         self._resize(width, max(height, min(MOST_HEIGHT, int(self.run("document.documentElement.scrollHeight")))))
-        # two frames: what was beyond the window has been drawn by then
+        # wait for two frames, so that the part below the window is drawn
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
         file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
         self._resize(width, height)
@@ -162,8 +165,8 @@ class Browser:
 
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
-    """Chromium with a profile of its own; RuntimeError where none is installed."""
-    program = next((found for name in NAMES if (found := shutil.which(name))), None)
+    """Run Chromium with a new profile; raise RuntimeError if it is not installed."""
+    program = next((path for name in NAMES if (path := shutil.which(name))), None)
     if program is None:
         raise RuntimeError(f"none of {', '.join(NAMES)} is installed: apt-get install chromium")
     with (profile.parent / "chromium.log").open("wb") as log:
@@ -177,14 +180,14 @@ def browser(profile: Path) -> Iterator[Browser]:
 
 
 def _address(profile: Path, process: subprocess.Popen[bytes]) -> str:
-    """Of the DevTools of its one page."""
+    """Return the address of the DevTools of the only page."""
     from urllib.request import ProxyHandler, build_opener
 
-    told, deadline = profile / "DevToolsActivePort", time.monotonic() + MOST_SECONDS
-    while not (told.exists() and len(told.read_text().split()) == 2):
+    port_file, deadline = profile / "DevToolsActivePort", time.monotonic() + MOST_SECONDS
+    while not (port_file.exists() and len(port_file.read_text().split()) == 2):
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"Chromium did not start; its log is {profile.parent / 'chromium.log'}")
         time.sleep(POLL_SECONDS)
-    port = told.read_text().split()[0]
+    port = port_file.read_text().split()[0]
     with build_opener(ProxyHandler({})).open(f"http://127.0.0.1:{port}/json/list") as answer:
         return next(str(page["webSocketDebuggerUrl"]) for page in json.load(answer) if page["type"] == "page")

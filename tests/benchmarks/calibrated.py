@@ -57,12 +57,12 @@ def calibration_error(probabilities: Probabilities, classes: NDArray[np.int64], 
 def measure(name: str, split: int) -> list[dict[str, Any]]:
     """Return a row for each way to probabilities, on one split of a set."""
     table, target = read_set(name)
-    train, test, known, classes = train_test_split(table, target, test_size=0.2, random_state=split, stratify=target)
-    fitted = okl.KernelClassifier().fit(train, known)
+    train, test, labels, classes = train_test_split(table, target, test_size=0.2, random_state=split, stratify=target)
+    fitted = okl.KernelClassifier().fit(train, labels)
     model, codes = fitted.model_, np.asarray(classes)
     ways = ways_before(replace(model, predictor=base_of(model.predictor)).scores(test))
     ways["after"] = fitted.predict_proba(test)
-    ways["boosting"] = HistGradientBoostingClassifier(random_state=0).fit(train, known).predict_proba(test)
+    ways["boosting"] = HistGradientBoostingClassifier(random_state=0).fit(train, labels).predict_proba(test)
     return [
         {"set": name, "way": way, "log loss": log_loss(codes, values, labels=fitted.classes_)}
         | {"calibration error": calibration_error(values, codes), "accuracy": (values.argmax(1) == codes).mean()}

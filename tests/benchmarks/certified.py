@@ -4,7 +4,7 @@
 
 Prints, for FOGD and NOGD, how many streams have a true regret within bound and certificate, and for NOGD a least loss
 of the kernel's functions above the floor; how many floors are 0; and the median of bound / regret. The same for FOGD
-within limits, against the best weights that keep them.
+with constraints, compared with the best weights that satisfy them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ def main(streams: int) -> None:
     for name, nystrom, limited in (("fogd", False, False), ("nogd", True, False), ("fogd within limits", False, True)):
         for task in LOSSES:
             checked = [check_stream(task, seed, nystrom, limited) for seed in range(streams)]
-            ratios = [one.bound / one.regret for one in checked if one.regret > 0.0]
-            floors = f", {sum(bool(one.kernel_vacuous) for one in checked)} floors are 0" if nystrom else ""
+            ratios = [stream.bound / stream.regret for stream in checked if stream.regret > 0.0]
+            floors = f", {sum(bool(stream.kernel_vacuous) for stream in checked)} floors are 0" if nystrom else ""
             print(
-                f"{name}, {task}: {sum(one.covered for one in checked)} of {streams} covered, "
+                f"{name}, {task}: {sum(stream.covered for stream in checked)} of {streams} covered, "
                 f"bound / regret {np.median(ratios):.2f}{floors}",
                 flush=True,
             )

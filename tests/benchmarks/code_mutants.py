@@ -59,7 +59,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
 
 
 class Kept(NamedTuple):
-    """Tests that pass without numba, the quick ones first; how many others there are; seconds of each that is kept."""
+    """Tests that pass without numba, fastest first; the number of others; seconds of each usable test."""
 
     tests: list[pytest.Item]
     left_out: int
@@ -67,7 +67,7 @@ class Kept(NamedTuple):
 
 
 class Loop:
-    """Runs the collected tests for each mutant of some files, in place of running them once."""
+    """A plugin that runs the collected tests for each mutant of some files instead of once."""
 
     def __init__(self, files: list[str], each: int, seed: int, longest_test: float) -> None:
         self.files, self.each, self.seed, self.longest_test = files, each, seed, longest_test
@@ -76,41 +76,45 @@ class Loop:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Mutate and run."""
-        kept = _kept(session.items, self.longest_test)
-        print(f"\n{len(kept.tests)} tests, {kept.left_out} left out, {sum(kept.seconds):.1f} s", flush=True)
+        usable = _kept(session.items, self.longest_test)
+        print(f"\n{len(usable.tests)} tests, {usable.left_out} left out, {sum(usable.seconds):.1f} s", flush=True)
         for file in self.files:
             importlib.import_module(module_of(file))
             mutants = drawn_mutants(Path(file), self.each, random.Random(f"{self.seed} {file}"))
-            longest = 20.0 + 10.0 * sum(kept.seconds)
-            outcomes = [forked(_attempt(one, module_of(file), kept), longest) for one in mutants]
-            made = [(one, said) for one, said in zip(mutants, outcomes, strict=True) if said != b"impossible"]
-            alive = [one for one, said in made if said == b"survived"]
-            self.total, self.killed = self.total + len(made), self.killed + len(made) - len(alive)
-            print(f"{file}: {len(made) - len(alive)} of {len(made)} killed")
-            for one in alive:
-                print(f"  survived: {one.function}, line {one.line}: {one.told}")
+            longest = 20.0 + 10.0 * sum(usable.seconds)
+            outcomes = [forked(_attempt(mutant, module_of(file), usable), longest) for mutant in mutants]
+            attempts = [
+                (mutant, outcome) for mutant, outcome in zip(mutants, outcomes, strict=True) if outcome != b"impossible"
+            ]
+            survivors = [mutant for mutant, outcome in attempts if outcome == b"survived"]
+            self.total, self.killed = self.total + len(attempts), self.killed + len(attempts) - len(survivors)
+            print(f"{file}: {len(attempts) - len(survivors)} of {len(attempts)} killed")
+            for mutant in survivors:
+                print(f"  survived: {mutant.function}, line {mutant.line}: {mutant.change}")
             sys.stdout.flush()
         return True
 
 
 def _kept(items: list[pytest.Item], longest: float) -> Kept:
-    """The tests that pass with nothing changed, within so many seconds each."""
+    """Return the tests that pass in unchanged code within `longest` seconds each."""
 
     def work() -> bytes:
         lines = []
         for item, following in pairwise([*items, None]):
-            begun = time.process_time()
+            start = time.process_time()
             if _passes(item, following, longest):
                 assert item is not None
-                lines.append(f"{time.process_time() - begun}\t{item.nodeid}")
+                lines.append(f"{time.process_time() - start}\t{item.nodeid}")
         return "\n".join(lines).encode()
 
-    said = forked(work, 3600.0)
-    assert said, "the tests died, or all failed"
-    took = {name: float(seconds) for seconds, name in (line.split("\t", 1) for line in said.decode().split("\n"))}
-    quick = [item for item in items if took.get(item.nodeid, np.inf) < longest]
-    tests = sorted(quick, key=lambda item: took[item.nodeid])
-    return Kept(tests, len(items) - len(tests), [took[item.nodeid] for item in tests])
+    output = forked(work, 3600.0)
+    assert output, "the tests died, or all failed"
+    seconds_of = {
+        name: float(seconds) for seconds, name in (line.split("\t", 1) for line in output.decode().split("\n"))
+    }
+    usable = [item for item in items if seconds_of.get(item.nodeid, np.inf) < longest]
+    tests = sorted(usable, key=lambda item: seconds_of[item.nodeid])
+    return Kept(tests, len(items) - len(tests), [seconds_of[item.nodeid] for item in tests])
 
 
 def _too_long(number: int, frame: object) -> None:
@@ -128,13 +132,13 @@ def _attempt(mutant: Mutant, module: str, kept: Kept) -> Callable[[], bytes]:
 
 
 def _passes(item: pytest.Item | None, following: pytest.Item | None, seconds: float) -> bool:
-    """Return whether a test passes within so many seconds of the processor."""
+    """Return whether a test passes within a number of processor seconds."""
     assert item is not None
     signal.signal(signal.SIGPROF, _too_long)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         reports = runtestprotocol(item, nextitem=following, log=False)
-    except Exception:  # pytest's own, which fails at telling of a signal that came between two lines
+    except Exception:  # pytest fails to report a signal that arrives between two lines
         item.session._setupstate.teardown_exact(None)
         return False
     finally:
@@ -155,13 +159,13 @@ def forked(work: Callable[[], bytes], seconds: float) -> bytes | None:
         finally:
             os._exit(0)
     os.close(write)
-    said, until = b"", time.monotonic() + seconds
+    output, deadline = b"", time.monotonic() + seconds
     try:
-        while select.select([read], [], [], max(0.0, until - time.monotonic()))[0]:
-            some = os.read(read, 65536)
-            if not some:
-                return said
-            said += some
+        while select.select([read], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            chunk = os.read(read, 65536)
+            if not chunk:
+                return output
+            output += chunk
         return None
     finally:
         os.kill(child, signal.SIGKILL)
@@ -170,7 +174,7 @@ def forked(work: Callable[[], bytes], seconds: float) -> bytes | None:
 
 
 def module_of(file: str) -> str:
-    """The name of a module by its path."""
+    """Return the name of a module from its path."""
     return file.removesuffix(".py").replace("/", ".")
 
 
@@ -181,16 +185,27 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=12, help="mutants a file, at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--longest", type=float, default=1.5, help="seconds that a test takes at most without numba")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     stand_in()
     read_whole_numbers()
     sharing: dict[tuple[str, ...], list[str]] = {}
-    for file in asked.files or TARGETS:
+    for file in options.files or TARGETS:
         sharing.setdefault(TARGETS[file], []).append(file)
-    loops = [(tests, Loop(files, asked.each, asked.seed, asked.longest)) for tests, files in sharing.items()]
+    loops = [(tests, Loop(files, options.each, options.seed, options.longest)) for tests, files in sharing.items()]
     for tests, loop in loops:
-        options = ["-q", "-p", "no:cacheprovider", "-p", "no:timeout", "-o", "addopts=", "-W", "ignore", "--capture=no"]
-        pytest.main([*options, *tests], plugins=[loop])
+        pytest_options = [
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:timeout",
+            "-o",
+            "addopts=",
+            "-W",
+            "ignore",
+            "--capture=no",
+        ]
+        pytest.main([*pytest_options, *tests], plugins=[loop])
     total, killed = sum(loop.total for _, loop in loops), sum(loop.killed for _, loop in loops)
     print(f"all: {killed} of {total} killed, {100 * killed / max(1, total):.1f}%")
 

@@ -1,4 +1,4 @@
-"""Mutants as syntax trees, and how their code takes the place of that of functions which are there already."""
+"""Mutants as syntax trees, and the replacement of the code of imported functions by that of a mutant."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ TWINS = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum",
 
 
 class Mutant(NamedTuple):
-    """A changed module, the function and the line that were changed, and how."""
+    """A changed module, the changed function and line, and a description of the change."""
 
     tree: ast.Module
     function: str
     line: int
-    told: str
+    change: str
 
 
 def drawn_mutants(file: Path, number: int, rng: random.Random) -> list[Mutant]:
-    """So many mutants of a file, or all that there are, drawn without replacement."""
+    """Return `number` mutants of a file, or all if there are fewer, drawn without replacement."""
     tree = ast.parse(file.read_text())
     places = list(_places(tree))
     chosen = sorted(rng.sample(range(len(places)), min(number, len(places))))
@@ -48,14 +48,18 @@ def drawn_mutants(file: Path, number: int, rng: random.Random) -> list[Mutant]:
 
 
 def _places(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Where a module can be changed: the number of the node in the order of ast.walk, and the kind of change."""
+    """Yield where a module can be changed: the index of the node in the order of ast.walk, and the kind of change."""
     left_out = {id(part) for node in ast.walk(tree) for root in _not_code(node) for part in ast.walk(root)}
     inside = _functions(tree)
     for index, node in enumerate(ast.walk(tree)):
         if id(node) in left_out or id(node) not in inside:
             continue
         if isinstance(node, ast.Compare):
-            yield from ((index, f"compare {place}") for place, one in enumerate(node.ops) if type(one) in COMPARISONS)
+            yield from (
+                (index, f"compare {position}")
+                for position, operator in enumerate(node.ops)
+                if type(operator) in COMPARISONS
+            )
         elif isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in OPERATORS:
             yield index, "operator"
         elif isinstance(node, ast.BoolOp):
@@ -73,7 +77,7 @@ def _places(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def _functions(tree: ast.Module) -> dict[int, str]:
-    """The outermost function that each node lies in, as Class.function; nodes outside of functions are left out."""
+    """Return the outermost function of each node as Class.function; nodes outside of functions are left out."""
     methods = [(f"{node.name}.", part) for node in tree.body if isinstance(node, ast.ClassDef) for part in node.body]
     return {
         id(part): prefix + node.name
@@ -84,7 +88,7 @@ def _functions(tree: ast.Module) -> dict[int, str]:
 
 
 def _not_code(node: ast.AST) -> Iterator[ast.AST]:
-    """Parts of a node that are not run when it is called: annotations, defaults, decorators; and messages of errors."""
+    """Yield parts of a node that a call does not run: annotations, defaults, decorators; and messages of errors."""
     for name in ("annotation", "returns", "args"):
         part = getattr(node, name, None)
         if isinstance(part, ast.AST):
@@ -105,8 +109,8 @@ def _mutated(tree: ast.Module, index: int, kind: str) -> Mutant:
     function = _functions(changed)[id(node)]
     statement = ast.unparse(node)
     if kind.startswith("compare"):
-        place = int(kind.split()[1])
-        node.ops[place] = COMPARISONS[type(node.ops[place])]()
+        position = int(kind.split()[1])
+        node.ops[position] = COMPARISONS[type(node.ops[position])]()
     elif kind == "operator":
         node.op = OPERATORS[type(node.op)]()
     elif kind == "and / or":
@@ -122,7 +126,7 @@ def _mutated(tree: ast.Module, index: int, kind: str) -> Mutant:
 
 
 def _another(number: float) -> float:
-    """One more, or half of what is so large that one more is the same."""
+    """Return number + 1, or half of a number so large that adding 1 has no effect."""
     return number + 1 if number + 1 != number else 0.5 * number
 
 
@@ -135,7 +139,7 @@ def _replaced(tree: ast.Module, old: ast.AST, new: ast.AST) -> None:
 
 
 class _Whole(ast.NodeTransformer):
-    """Reads of arrays pass through a function: without numba, small whole numbers would overflow where summed."""
+    """A transformer that passes reads of arrays through a function: without numba, sums of small integers overflow."""
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         self.generic_visit(node)
@@ -158,7 +162,7 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the modules of okl.compiled."""
+    """A finder of the modules of okl.compiled."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if not name.startswith(COMPILED):
@@ -170,8 +174,8 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def read_whole_numbers() -> None:
-    """Have the modules of okl.compiled imported such that Python computes what numba does."""
-    assert not any(name.startswith(COMPILED) for name in sys.modules), "they are there already"
+    """Import the modules of okl.compiled so that Python computes the same integers as numba."""
+    assert not any(name.startswith(COMPILED) for name in sys.modules), "already imported"
     setattr(builtins, PLAIN, _plain)
     sys.meta_path.insert(0, _Finder())
 
@@ -183,7 +187,7 @@ def _compiled(tree: ast.Module, name: str, path: str) -> CodeType:
 
 
 def put_in_place(mutant: Mutant, name: str) -> bool:
-    """Give the changed function of a module the mutant's code, wherever it is referred to; False if that cannot be."""
+    """Give the changed function of a module the mutant's code for all its references; return False if impossible."""
     module = sys.modules[name]
     codes = {code.co_qualname: code for code in _codes(_compiled(mutant.tree, name, str(module.__file__)))}
     function = _plain_function(module, mutant.function)
@@ -201,10 +205,10 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _plain_function(module: ModuleType, qualified: str) -> FunctionType | None:
-    """A function of a module or of a class in it, without what was wrapped around it."""
-    found: Any = module
+    """Return a function of a module or of a class in it, without its wrappers."""
+    value: Any = module
     for part in qualified.split("."):
-        found = vars(found).get(part)
+        value = vars(value).get(part)
         for wrapper in ("__func__", "fget", "func", "__wrapped__"):
-            found = getattr(found, wrapper, None) or found
-    return found if isinstance(found, FunctionType) else None
+            value = getattr(value, wrapper, None) or value
+    return value if isinstance(value, FunctionType) else None

@@ -1,4 +1,4 @@
-"""`okl compare` on real data sets: all nine models on each, as a person types it; seconds and winners.
+"""`okl compare` on real data sets: all nine models on each, at the command line; seconds and winners.
 
 python -m tests.benchmarks.compare DATA [--datasets NAME,...] [--limit SECONDS]
 
@@ -26,8 +26,8 @@ LIMIT_SECONDS = 300.0
 
 
 def compare(folder: Path, home: Path, words: list[str]) -> tuple[dict[str, Any], float]:
-    """Run the command in a process of its own; its result, and the seconds from its start to its end."""
-    begun = time.perf_counter()
+    """Run the command in a new process; return its result and its seconds from start to end."""
+    start = time.perf_counter()
     outcome = subprocess.run(
         [sys.executable, "-m", "flows.cli", "compare", str(folder), "--models", "all", "--json", *words],
         env=os.environ | {"OKL_HOME": str(home)},
@@ -37,39 +37,39 @@ def compare(folder: Path, home: Path, words: list[str]) -> tuple[dict[str, Any],
     )
     if outcome.returncode != 0:
         sys.exit(outcome.stderr)
-    return json.loads(outcome.stdout.splitlines()[-1]), time.perf_counter() - begun
+    return json.loads(outcome.stdout.splitlines()[-1]), time.perf_counter() - start
 
 
 def describe(name: str, result: dict[str, Any], seconds: float) -> str:
-    """A line for a set."""
+    """Return the line of a set."""
     best, *others = result["models"]
-    alike = sum(row["p_value"] > 0.05 for row in others)
+    similar = sum(row["p_value"] > 0.05 for row in others)
     gap = max(row["relative_gap"] for row in result["models"])
     test = "" if not result["test"] else f", test {100 * result['test']['accuracy']:.2f} %"
     return (
         f"{name:<12} {result['dataset']['train_rows']:>7,} rows {result['dataset']['features']:>4} columns  "
-        f"{best['model']:<12} {100 * best['mean']:.2f} +- {100 * best['spread']:.2f} %{test}, {alike} others alike; "
+        f"{best['model']:<12} {100 * best['mean']:.2f} +- {100 * best['spread']:.2f} %{test}, {similar} others alike; "
         f"largest gap {gap:.1e}; {result['search_seconds']:.1f} s of {seconds:.1f} s are the search"
     )
 
 
 def main() -> None:
-    """Compare on every set and print what came of it; exit code 1 if it took longer than the limit."""
+    """Compare on every set and print the results; exit with code 1 if it took longer than the limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--datasets", default=",".join(DATASETS))
     parser.add_argument("--limit", type=float, default=LIMIT_SECONDS)
-    given, words = parser.parse_known_args()
+    options, words = parser.parse_known_args()
     total = 0.0
-    with tempfile.TemporaryDirectory() as place:
-        for name in given.datasets.split(","):
-            folder = Path(place) / name
-            ingest(str(given.data / f"{name}.parquet"), str(folder), IngestSettings(scale="standard"))
-            result, seconds = compare(folder, Path(place) / "home", words)
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in options.datasets.split(","):
+            folder = Path(scratch) / name
+            ingest(str(options.data / f"{name}.parquet"), str(folder), IngestSettings(scale="standard"))
+            result, seconds = compare(folder, Path(scratch) / "home", words)
             total += seconds
             print(describe(name, result, seconds), flush=True)
-    print(f"together {total:.1f} s on {len(os.sched_getaffinity(0))} cores, of {given.limit:g} s")
-    sys.exit(total > given.limit)
+    print(f"together {total:.1f} s on {len(os.sched_getaffinity(0))} cores, of {options.limit:g} s")
+    sys.exit(total > options.limit)
 
 
 if __name__ == "__main__":

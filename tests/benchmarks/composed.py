@@ -28,25 +28,25 @@ RUN_SECONDS = 240
 
 
 def main() -> None:
-    """Start everything, let it learn, print what happened, end everything; exit code 1 if a step failed."""
+    """Start all services, retrain, print the results, stop all services; exit with code 1 if a step failed."""
     with tempfile.TemporaryDirectory(prefix="okl-composed-") as folder:
-        place = Path(folder)
-        place.chmod(0o755)  # PostgreSQL's own user has to pass
-        composed = Composed(place)
+        root = Path(folder)
+        root.chmod(0o755)  # the user postgres must be able to enter
+        composed = Composed(root)
         (composed.data / "inbox").mkdir(parents=True)
         print("confined by bubblewrap:", shutil.which("bwrap") is not None)
         land(composed.data / "inbox", "day-1.parquet", content(1001))
         try:
             for name in composed.order():
-                begun = time.monotonic()
+                start = time.monotonic()
                 composed.start(name)
-                print(f"{name:12} {composed.condition(name)} after {time.monotonic() - begun:5.1f} s", flush=True)
+                print(f"{name:12} {composed.condition(name)} after {time.monotonic() - start:5.1f} s", flush=True)
             listening(composed)
             print(database(composed).rows("select version()")[0].partition(" on ")[0])
             retraining(composed)
             kill_server(composed)
             wait_for_version(composed, 3, RUN_SECONDS)
-            told(composed)
+            print_records(composed)
         finally:
             composed.stop()
 
@@ -86,45 +86,45 @@ def retraining(composed: Composed) -> None:
 
 
 def kill_server(composed: Composed) -> None:
-    """Kill Prefect's server; what the engine would do, start it again; a file arrives meanwhile."""
+    """Kill Prefect's server and start it again, as the container engine does; a file arrives meanwhile."""
     composed.kill("prefect-server")
     land(composed.data / "inbox", "day-3.parquet", content(1003))
-    begun = time.monotonic()
+    start = time.monotonic()
     composed.start("prefect-server")
-    print(f"prefect-server killed, and healthy again after {time.monotonic() - begun:.1f} s")
+    print(f"prefect-server killed, and healthy again after {time.monotonic() - start:.1f} s")
 
 
 def wait_for_version(composed: Composed, number: int, seconds: float) -> None:
     """Wait until the champion is a version."""
-    begun = time.monotonic()
+    start = time.monotonic()
     registry = Registry(str(composed.place / "home" / "registry"))
     while True:
         with suppress(OklError):
             if registry.model("churn").version("champion").number >= number:
                 break
-        if time.monotonic() - begun > seconds:
+        if time.monotonic() - start > seconds:
             raise RuntimeError(f"no version {number} in {seconds:.0f} s: {composed.log('worker')[-6000:]}")
         time.sleep(0.5)
-    print(f"version {number} is champion after {time.monotonic() - begun:.1f} s of waiting", flush=True)
+    print(f"version {number} is champion after {time.monotonic() - start:.1f} s of waiting", flush=True)
 
 
-def told(composed: Composed) -> None:
+def print_records(composed: Composed) -> None:
     """Print the runs in the database, the versions in the registry, and whether a backup holds as many runs."""
-    question = "select state_name, count(*) from flow_run where deployment_id is not null group by 1 order by 1"
-    runs = database(composed).rows(question)
+    sql = "select state_name, count(*) from flow_run where deployment_id is not null group by 1 order by 1"
+    runs = database(composed).rows(sql)
     print("runs:", ", ".join(runs))
     print(command(composed, "worker", ["okl", "models", "show", "churn"]).strip())
-    print("runs in a copy made from the backup:", ", ".join(database(composed).restored(question)))
+    print("runs in a copy made from the backup:", ", ".join(database(composed).restored(sql)))
 
 
 def database(composed: Composed) -> Postgres:
-    """The one that was started."""
+    """Return the running database."""
     assert composed.database is not None
     return composed.database
 
 
 def command(composed: Composed, service: str, words: list[str]) -> str:
-    """What a command prints in a service's container, as it were; ends with 1 if it fails."""
+    """Return the output of a command run like in the container of a service; exit with code 1 if it fails."""
     outcome = composed.run_in(service, words, RUN_SECONDS)
     if outcome.returncode:
         sys.exit(f"{' '.join(words)} ended with code {outcome.returncode}: {outcome.stdout}")
@@ -132,16 +132,16 @@ def command(composed: Composed, service: str, words: list[str]) -> str:
 
 
 def listening(composed: Composed) -> None:
-    """Print how many sockets all these processes listen on; stop if one of them is reached from elsewhere."""
-    found: list[tuple[str, int, str]] = []
+    """Print how many sockets all these processes listen on; exit if one of them is reachable from other machines."""
+    sockets: list[tuple[str, int, str]] = []
     for process in composed.processes():
         for child in (process, *process.children(recursive=True)):
             listeners = [one.laddr for one in child.net_connections("inet") if one.status == psutil.CONN_LISTEN]
-            found += [(one.ip, one.port, " ".join(child.cmdline()[:4])) for one in listeners]
-    beyond = [one for one in found if one[0] not in ("127.0.0.1", "::1")]
-    print(f"{len(found)} sockets listen, all on loopback: {not beyond}")
-    if beyond:
-        sys.exit(f"these listen beyond loopback: {beyond}")
+            sockets += [(one.ip, one.port, " ".join(child.cmdline()[:4])) for one in listeners]
+    external = [one for one in sockets if one[0] not in ("127.0.0.1", "::1")]
+    print(f"{len(sockets)} sockets listen, all on loopback: {not external}")
+    if external:
+        sys.exit(f"these listen beyond loopback: {external}")
 
 
 if __name__ == "__main__":

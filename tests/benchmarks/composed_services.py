@@ -1,4 +1,4 @@
-"""What infra/compose.yaml says of its services, mapped to processes of this machine."""
+"""The services of infra/compose.yaml, mapped to processes of this machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.benchmarks.composed_postgres import Postgres
 ROOT = Path(__file__).parents[2]
 INFRA = ROOT / "infra"
 HEALTHY_SECONDS = 240.0
-SHARED_PORTS = ("4200", "5432", "8786")  # of services that others talk to; the rest are a container's own
+SHARED_PORTS = ("4200", "5432", "8786")  # of services that others connect to; all others belong to one container
 OWN_PORTS = ("8080", "8787", "8788", "8789")
 VARIABLE = re.compile(r"\$\{(\w+)(?::?[-?]([^}]*))?\}")
 Service = dict[str, Any]
@@ -54,7 +54,7 @@ class Composed:
         )  # fmt: skip
 
     def order(self) -> list[str]:
-        """Names of services, each after those that it depends on."""
+        """Return the names of services, each after its dependencies."""
         ordered: list[str] = []
 
         def add(name: str) -> None:
@@ -68,7 +68,7 @@ class Composed:
         return ordered
 
     def start(self, name: str) -> None:
-        """Start a service in all its replicas, and wait until it is healthy, or until it has ended well."""
+        """Start all replicas of a service, and wait until it is healthy or has completed successfully."""
         service = self.services[name]
         replicas = service.get("deploy", {}).get("replicas", 1)
         for number in range(replicas):
@@ -85,11 +85,11 @@ class Composed:
             self._wait(name, process, environment)
 
     def condition(self, name: str) -> str:
-        """What `start` waited for."""
+        """Return the condition that `start` waited for."""
         return "completed" if self.services[name].get("healthcheck", {}).get("disable") else "healthy"
 
     def run_in(self, name: str, words: list[str], seconds: float) -> subprocess.CompletedProcess[str]:
-        """Run a command as `docker compose exec` would: in the environment of a service that runs."""
+        """Run a command like `docker compose exec`, in the environment of a running service."""
         _, environment = self.running[name][0]
         words = [self._mapped(word, name, 0, environment) for word in words]
         command = self._confined(name, 0, ["sh", str(INFRA / "image" / "with-secrets"), *words])
@@ -105,19 +105,24 @@ class Composed:
             process.wait()
 
     def processes(self) -> list[psutil.Process]:
-        """Of all services that run."""
-        return [psutil.Process(one.pid) for some in self.running.values() for one, _ in some if one.poll() is None]
+        """Return the processes of all running services."""
+        return [
+            psutil.Process(process.pid)
+            for started in self.running.values()
+            for process, _ in started
+            if process.poll() is None
+        ]
 
     def log(self, name: str) -> str:
-        """What a service has printed."""
+        """Return the output of a service."""
         return "".join(path.read_text() for path in sorted(self.place.glob(f"{name}-*.log")))
 
     def stop(self) -> None:
-        """End all, the last first."""
-        for some in reversed(self.running.values()):
-            for process, _ in some:
+        """Stop all services in reverse order."""
+        for started in reversed(self.running.values()):
+            for process, _ in started:
                 process.terminate()
-            for process, _ in some:
+            for process, _ in started:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(15)
                 with suppress(ProcessLookupError):
@@ -139,12 +144,12 @@ class Composed:
         self.running.setdefault(name, []).append((process, environment))
 
     def _environment(self, name: str, number: int, service: Service) -> dict[str, str]:
-        """That of the image, then the service's own; secrets are put into a folder, as a container has them."""
-        own = self.place / f"{name}-{number}"
+        """Return the environment of the image and of the service; copy secrets into a folder, as in a container."""
+        service_folder = self.place / f"{name}-{number}"
         for part in ("tmp", "scratch", "secrets"):
-            (own / part).mkdir(parents=True, exist_ok=True)
+            (service_folder / part).mkdir(parents=True, exist_ok=True)
         for secret in service.get("secrets", []):
-            target = own / "secrets" / (secret["target"] if isinstance(secret, dict) else secret)
+            target = service_folder / "secrets" / (secret["target"] if isinstance(secret, dict) else secret)
             shutil.copyfile(self.place / "secrets" / (secret["source"] if isinstance(secret, dict) else secret), target)
         ports = {f"PORT_{port}": str(free_port()) for port in OWN_PORTS}
         environment = image_environment() | {key: str(value) for key, value in service.get("environment", {}).items()}
@@ -153,12 +158,12 @@ class Composed:
             key: "127.0.0.1" for key, value in environment.items() if key.endswith("_HOST") and value in self.services
         }
         path = os.pathsep.join([str(Path(sys.executable).parent), str(INFRA / "image"), os.environ["PATH"]])
-        return mapped | ports | {"PATH": path, "SECRETS": str(own / "secrets")}
+        return mapped | ports | {"PATH": path, "SECRETS": str(service_folder / "secrets")}
 
     def _mounted(self, name: str, number: int) -> dict[str, tuple[Path, bool]]:
-        """What a service has under which path: a folder of ours, and whether it may be written."""
-        own = self.place / f"{name}-{number}"
-        mounted = {"/tmp": (own / "tmp", True), "/scratch": (own / "scratch", True)}
+        """Return the mounts of a service: path in the container to folder here, and whether it is writable."""
+        service_folder = self.place / f"{name}-{number}"
+        mounted = {"/tmp": (service_folder / "tmp", True), "/scratch": (service_folder / "scratch", True)}
         for volume in self.services[name].get("volumes", []):
             if isinstance(volume, str):
                 source, target = volume.split(":")
@@ -169,7 +174,7 @@ class Composed:
         return mounted
 
     def _confined(self, name: str, number: int, command: list[str]) -> list[str]:
-        """A command as a user without rights, in a file system that it cannot write but for what is mounted."""
+        """Return a command that runs as an unprivileged user, in a file system where only mounts are writable."""
         bubblewrap = shutil.which("bwrap")
         if bubblewrap is None:
             return command
@@ -192,10 +197,10 @@ class Composed:
         return [*words, *command]
 
     def _mapped(self, text: str, name: str, number: int, ports: dict[str, str]) -> str:
-        own = self.place / f"{name}-{number}"
-        places = {inside: str(outside) for inside, (outside, _) in self._mounted(name, number).items()}
-        places = {"/var/lib/okl": str(own / "nowhere")} | places
-        text = re.sub(rf"(?<![\w/.-])({'|'.join(places)})(?![\w-])", lambda found: places[found[1]], text)
+        service_folder = self.place / f"{name}-{number}"
+        mounted = {inside: str(outside) for inside, (outside, _) in self._mounted(name, number).items()}
+        mounted = {"/var/lib/okl": str(service_folder / "nowhere")} | mounted
+        text = re.sub(rf"(?<![\w/.-])({'|'.join(mounted)})(?![\w-])", lambda match: mounted[match[1]], text)
         for host in self.services:
             text = re.sub(rf"(?<=//){host}(?=:)", "127.0.0.1", text)
         text = text.replace("0.0.0.0", "127.0.0.1")
@@ -216,24 +221,24 @@ class Composed:
             time.sleep(0.5)
 
     def _start_database(self, service: Service) -> None:
-        """What the entrypoint of PostgreSQL's image does with the service's variables."""
+        """Start PostgreSQL with the service's variables, like the entrypoint of its image."""
         password = self.place / "secrets" / "database-password"
         database = Postgres(self.place / "database", self.ports["5432"], password, service["environment"])
         ports = {f"PORT_{own}": own for own in OWN_PORTS}
-        self._open("database", 0, database.command, database.environment | ports, **database.as_whom)
+        self._open("database", 0, database.command, database.environment | ports, **database.user_options)
         database.create(database.name)
         self.database = database
 
 
 def image_environment() -> dict[str, str]:
-    """The variables that infra/Dockerfile sets in the last stage."""
+    """Return the variables that infra/Dockerfile sets in the last stage."""
     text = (INFRA / "Dockerfile").read_text().replace("\\\n", " ")
     last = [line for line in text.split("\nFROM ")[-1].splitlines() if line.startswith("ENV ")]
     return dict(word.split("=", 1) for line in last for word in line.removeprefix("ENV ").split())
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody has."""
+    """Return a free port of 127.0.0.1."""
     with socket.socket() as opened:
         opened.bind(("127.0.0.1", 0))
         return int(opened.getsockname()[1])

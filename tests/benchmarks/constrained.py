@@ -1,4 +1,4 @@
-"""Learning under constraints on a9a, whose columns f71 and f72 are the sex: what is kept, what it costs, how fast.
+"""Training with constraints on a9a, whose columns f71 and f72 are the sex: violations, cost and speed.
 
     python -m tests.benchmarks.constrained [kept|rates|speed ...]
 
@@ -50,63 +50,65 @@ HALVINGS = 7
 
 
 def settings_of(data: Path, scratch: Path, constraints: tuple[str, ...], **values: Any) -> TrainSettings:
-    """Of a run on a9a."""
+    """Return the settings of a run on a9a."""
     name = str(len(list(scratch.iterdir())))
-    given = {"data": str(data), "out": str(scratch / name), "radius": RADIUS, "constraints": constraints}
-    return settings_from(TrainSettings, given | values, "benchmark")
+    options = {"data": str(data), "out": str(scratch / name), "radius": RADIUS, "constraints": constraints}
+    return settings_from(TrainSettings, options | values, "benchmark")
 
 
-def told(result: dict[str, Any]) -> str:
-    """Accuracies of a run, and what its constraints come to."""
+def summary(result: dict[str, Any]) -> str:
+    """Return the accuracies of a run and the values of its constraints as text."""
     lines = [f"accuracy train {result['train']['accuracy']:.4f} test {result['test']['accuracy']:.4f}"]
-    for one in (result.get("constraints") or {}).get("limits", []):
+    for constraint in (result.get("constraints") or {}).get("limits", []):
         for split in ("train", "test"):
-            found = one[split]
+            measured = constraint[split]
             lines.append(
-                f"  {one['constraint']}, {split}: {found['value']:+.5f} +- {found['standard_error']:.5f}; "
-                f"positive rates differ by {found['positive_rate_difference']:+.4f}"
+                f"  {constraint['constraint']}, {split}: {measured['value']:+.5f} +- {measured['standard_error']:.5f}; "
+                f"positive rates differ by {measured['positive_rate_difference']:+.4f}"
             )
     return "\n".join(lines)
 
 
 def kept(data: Path, scratch: Path) -> bool:
-    """Limits of both covariances, with the certificate."""
+    """Check the constraints on both covariances, with the certificate."""
     settings = settings_of(data, scratch, COVARIANCES, certify=True)
     result = train(settings)
-    print(told(result))
+    print(summary(result))
     limits = result["constraints"]["limits"]
-    on_all = all(abs(one["train"]["value"]) <= BOUND for one in limits)
-    on_test = all(abs(one["test"]["value"]) <= BOUND + 2 * one["test"]["standard_error"] for one in limits)
+    on_all = all(abs(limit["train"]["value"]) <= BOUND for limit in limits)
+    on_test = all(abs(limit["test"]["value"]) <= BOUND + 2 * limit["test"]["standard_error"] for limit in limits)
     proof = result["certificate"]
     comparator = proof["comparator"]
-    for one in proof["horizons"]:
-        print(f"  {one['rows']:6d} rows: regret {one['regret']:8.1f}, bound {one['bound']:8.1f}")
+    for limit in proof["horizons"]:
+        print(f"  {limit['rows']:6d} rows: regret {limit['regret']:8.1f}, bound {limit['bound']:8.1f}")
     print(f"regret grows as rows^{proof['growth_exponent']:.3f}; comparator within {comparator['relative_gap']:.2%}")
     print(f"violation a row {result['constraints']['violation_a_row']:.2e}, as learnt "
           f"{result['constraints']['violation_as_learnt']:.2e}")  # fmt: skip
     best = optimum(settings)
     print(f"certified optimum under the same limits: accuracy train {best[0]:.4f} test {best[1]:.4f}")
-    near = result["test"]["accuracy"] >= best[1] - MOST_POINTS and result["train"]["accuracy"] >= best[0] - MOST_POINTS
-    free = train(settings_of(data, scratch, ("norm <= 30",)))
-    print("without constraints:", told(free))
-    return report("kept", on_all and on_test and near and proof["growth_exponent"] <= MOST_GROWTH)
+    is_near_optimum = (
+        result["test"]["accuracy"] >= best[1] - MOST_POINTS and result["train"]["accuracy"] >= best[0] - MOST_POINTS
+    )
+    unconstrained = train(settings_of(data, scratch, ("norm <= 30",)))
+    print("without constraints:", summary(unconstrained))
+    return report("kept", on_all and on_test and is_near_optimum and proof["growth_exponent"] <= MOST_GROWTH)
 
 
 def optimum(settings: TrainSettings) -> tuple[float, float]:
-    """Accuracies on training and test rows of the certified best weights within the limits."""
-    learnt, data, execution = run(settings)
+    """Return accuracies on training and test rows of the certified best weights that satisfy the constraints."""
+    trained, data, execution = run(settings)
     with execution:
-        learner = learnt.state.learner
-        held = read_all_rows(learner, learnt.state, data, execution, HindsightProgress())
-        assert held is not None
-        found = solve_within(held.between(0, data.rows("train")), "hinge", learner.kept)
-        print(f"optimum: relative gap {found.certificate.relative_gap:.2%}, {found.iterations} iterations")
-        predictor = LinearPredictor(learner.feature_map, found.weights[None, :].astype(np.float32))
+        learner = trained.state.learner
+        rows = read_all_rows(learner, trained.state, data, execution, HindsightProgress())
+        assert rows is not None
+        solution = solve_within(rows.between(0, data.rows("train")), "hinge", learner.kept)
+        print(f"optimum: relative gap {solution.certificate.relative_gap:.2%}, {solution.iterations} iterations")
+        predictor = LinearPredictor(learner.feature_map, solution.weights[None, :].astype(np.float32))
         return accuracy(predictor, data, "train"), accuracy(predictor, data, "test")
 
 
 def run(settings: TrainSettings) -> tuple[TrainedSolver, Dataset, LocalExecution]:
-    """Learn without the rest of a run."""
+    """Train without the other stages of a run."""
     from okl.data.manifest import open_dataset
 
     data = training_columns(settings, open_dataset(settings.data))
@@ -115,16 +117,16 @@ def run(settings: TrainSettings) -> tuple[TrainedSolver, Dataset, LocalExecution
 
 
 def accuracy(predictor: LinearPredictor, data: Dataset, split: Any) -> float:
-    """Share of rows named rightly."""
+    """Return the share of rows classified correctly."""
     rows = sample_rows(data, split, data.rows(split), 0, "float32")
     return float(np.mean((predictor.scores(rows.inputs, 2) >= 0) == (rows.targets > 0)))
 
 
 def rates(data: Path, scratch: Path) -> bool:
-    """Halve an interval of what the difference of mean scores is held at until that of positive rates is small."""
+    """Bisect the bound on the difference of mean scores until the difference of positive rates is small."""
     before = train(settings_of(data, scratch, COVARIANCES[:1]))
     rate = before["constraints"]["limits"][0]["train"]["positive_rate_difference"]
-    print(f"by the covariance alone positive rates differ by {rate:+.4f}:\n{told(before)}")
+    print(f"by the covariance alone positive rates differ by {rate:+.4f}:\n{summary(before)}")
     low, high, result = -0.5, 2.0, before
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
@@ -134,12 +136,12 @@ def rates(data: Path, scratch: Path) -> bool:
         if abs(rate) <= RATE:
             break
         low, high = (middle, high) if rate < 0 else (low, middle)
-    print(f"{told(result)}\nprice: {100 * (before['test']['accuracy'] - result['test']['accuracy']):.2f} points")
+    print(f"{summary(result)}\nprice: {100 * (before['test']['accuracy'] - result['test']['accuracy']):.2f} points")
     return report("rates", abs(rate) <= RATE)
 
 
 def speed(data: Path, scratch: Path) -> bool:
-    """Medians over turns; rows are resident, so that reading is not timed."""
+    """Print medians over turns; rows are in memory, so reading is not timed."""
     from okl.data.manifest import open_dataset
 
     rows = sample_rows(open_dataset(data), "train", 32768, 0, "float32")
@@ -162,11 +164,11 @@ def speed(data: Path, scratch: Path) -> bool:
     seconds: dict[int, list[float]] = {count: [] for count in learners}
     for turn in range(6):
         for count, learner in learners.items():
-            begun = time.perf_counter()
+            start = time.perf_counter()
             learner.learn(learner.start(), Rows(rows.inputs, rows.targets), 2)
             if turn:
-                seconds[count].append(time.perf_counter() - begun)
-    medians = {count: float(np.median(found)) for count, found in seconds.items()}
+                seconds[count].append(time.perf_counter() - start)
+    medians = {count: float(np.median(values)) for count, values in seconds.items()}
     for count, median in medians.items():
         print(
             f"{count:3d} constraints: {len(rows.targets) / median:10,.0f} rows/s, "
@@ -176,13 +178,13 @@ def speed(data: Path, scratch: Path) -> bool:
 
 
 def report(name: str, passed: bool) -> bool:
-    """Print the verdict of a part."""
+    """Print whether a part has passed."""
     print(f"{name}: {'every limit is kept' if passed else 'A LIMIT IS BROKEN'}\n", flush=True)
     return passed
 
 
 def main(parts: list[str]) -> None:
-    """Run the parts that were named, or all."""
+    """Run the named parts, or all."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder) / "runs"
         scratch.mkdir()

@@ -1,8 +1,8 @@
-"""What the data contract says of honest shards: real data cut into shards, in their own order and mixed.
+"""Findings of the data contract on valid shards: real data cut into shards, in stored and in random order.
 
     python -m tests.benchmarks.contract FOLDER electricity:class covtype:label ...   (FOLDER/NAME.parquet)
 
-Mixed rows do not change, so that every finding is a false alarm; in their own order some data do change.
+Rows in random order do not drift, so every finding is a false alarm; in stored order some data do drift.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ SHARDS = 30
 
 
 def cut(content: pa.Table, folder: Path, shards: int = SHARDS) -> None:
-    """Write a table as so many files, in order."""
+    """Write a table as `shards` files, in order."""
     edges = np.linspace(0, content.num_rows, shards + 1).astype(int)
     for index, (first, last) in enumerate(pairwise(edges)):
         pq.write_table(content.slice(first, last - first), folder / f"day-{index:03d}.parquet")
 
 
 def alarms(content: pa.Table, target: str) -> tuple[Counter[str], int, list[str]]:
-    """Findings by kind, shards that were quarantined, and what was said, of shards held one after the other."""
-    found: Counter[str] = Counter()
-    said = []
-    with tempfile.TemporaryDirectory() as place:
-        landing = Path(place) / "landing"
-        landing.mkdir()
-        cut(content, landing)
-        store, contract = ShardStore(Path(place) / "data"), ContractSettings()
+    """Return findings by kind, the number of quarantined shards, and the sentences, for shards validated in order."""
+    findings: Counter[str] = Counter()
+    sentences = []
+    with tempfile.TemporaryDirectory() as temporary_folder:
+        inbox = Path(temporary_folder) / "landing"
+        inbox.mkdir()
+        cut(content, inbox)
+        store, contract = ShardStore(Path(temporary_folder) / "data"), ContractSettings()
         settings = IngestSettings(target=target, scale="standard")
-        first = ingest(landing / "day-000.parquet", Path(place) / "first", settings).dataset.schema
+        first = ingest(inbox / "day-000.parquet", Path(temporary_folder) / "first", settings).dataset.schema
         store.set_reference(first)
         quarantined = 0
-        for arrival in arrivals(str(landing))[0]:
+        for arrival in arrivals(str(inbox))[0]:
             baseline = baseline_of(first, store.accepted())
-            held = settings.model_copy(update={"holdout": 0.2})
-            record = validate_file(store, arrival, content_sha256(arrival.location), baseline, contract, held)
-            assert record is not None, "nobody changes the file"
+            later_settings = settings.model_copy(update={"holdout": 0.2})
+            record = validate_file(store, arrival, content_sha256(arrival.location), baseline, contract, later_settings)
+            assert record is not None, "the file does not change"
             quarantined += record.status != "accepted"
-            found.update(finding.kind for finding in record.findings)
-            said += [finding.sentence for finding in record.findings]
-    return found, quarantined, said
+            findings.update(finding.kind for finding in record.findings)
+            sentences += [finding.sentence for finding in record.findings]
+    return findings, quarantined, sentences
 
 
 def main(folder: str, *names: str) -> None:
@@ -67,9 +67,9 @@ def main(folder: str, *names: str) -> None:
         content = content.slice(0, min(content.num_rows, 150_000))
         mixed = content.take(np.random.default_rng(0).permutation(content.num_rows))
         for order, rows in (("stored", content), ("mixed", mixed)):
-            found, quarantined, said = alarms(rows, target)
-            print(f"{name} {order}: {quarantined} of {SHARDS} quarantined, {dict(found)}")
-            for sentence in said[:6]:
+            findings, quarantined, sentences = alarms(rows, target)
+            print(f"{name} {order}: {quarantined} of {SHARDS} quarantined, {dict(findings)}")
+            for sentence in sentences[:6]:
                 print("    ", sentence)
 
 

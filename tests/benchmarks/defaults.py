@@ -4,7 +4,7 @@
     OKL_DATA=../shared/data python -m tests.benchmarks.defaults okl [SETS] --out FOLDER
     OKL_DATA=../shared/data python -m tests.benchmarks.defaults table [SETS] --out FOLDER
 
-Both sides learn the same training rows, columns as stored, and are judged on the same test rows. Sets of fewer than
+Both sides train on the same rows, columns as stored, and are evaluated on the same test rows. Sets of fewer than
 5,000 rows: five splits, of which the averages are compared; else one, the official one if there is one. A set is passed
 if okl is within half a point of accuracy, or 5% of the mean squared error, of the best of its three peers, chosen by
 the very test rows, which favours the peers. FOLDER gets peers.parquet and okl.parquet, a flat row a measurement; what
@@ -37,22 +37,22 @@ MOST_POINTS, MOST_EXCESS, SHARE_ASKED = 0.005, 0.05, 0.8
 
 def run_peers(cases: list[Case], out: Path, again: bool) -> None:
     """Tune and measure the peers on every split."""
-    kept = Measurements(out / "peers.parquet")
+    measurements = Measurements(out / "peers.parquet")
     for case in cases:
         for peer in PEERS:
-            if again or not kept.holds(case, peer):
+            if again or not measurements.holds(case, peer):
                 data = case.dataset(out / "data")
-                kept.add(case, data, measure_peer(peer, case, data))
-                print(line_of(kept.rows[-1]), flush=True)
+                measurements.add(case, data, measure_peer(peer, case, data))
+                print(line_of(measurements.rows[-1]), flush=True)
 
 
 def run_okl(cases: list[Case], out: Path, again: bool) -> None:
-    """Run the command on every split, in a process of its own, with no option but --json."""
-    kept = Measurements(out / "okl.parquet")
+    """Run the command on every split in a new process, with --json as its only option."""
+    measurements = Measurements(out / "okl.parquet")
     for case in cases:
-        if again or not kept.holds(case, "okl"):
+        if again or not measurements.holds(case, "okl"):
             data = case.dataset(out / "data")
-            begun = perf_counter()
+            start = perf_counter()
             outcome = subprocess.run(
                 [sys.executable, "-m", "flows.cli", "train", str(data.folder), "--json"],
                 env=os.environ | {"OKL_HOME": str(out / "home")},
@@ -60,17 +60,17 @@ def run_okl(cases: list[Case], out: Path, again: bool) -> None:
                 text=True,
                 check=False,
             )
-            seconds = perf_counter() - begun
+            seconds = perf_counter() - start
             if outcome.returncode != 0:
                 sys.exit(f"{case.name}, seed {case.seed}: {outcome.stderr}")
             result = json.loads(outcome.stdout.splitlines()[-1])
             shutil.rmtree(result["run"])
-            kept.add(case, data, figures_of(case, result) | {"command_seconds": seconds})
-            print(line_of(kept.rows[-1]), flush=True)
+            measurements.add(case, data, figures_of(case, result) | {"command_seconds": seconds})
+            print(line_of(measurements.rows[-1]), flush=True)
 
 
 def figures_of(case: Case, result: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a run's result; the settings are those that were chosen, and why."""
+    """Return the figures of a run that are stored; settings are the chosen ones with their reasons."""
     settings = {name: result["settings"][name] for name in ("solver", "kernel", "rescale")}
     return {
         "method": "okl",
@@ -82,13 +82,13 @@ def figures_of(case: Case, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def line_of(row: dict[str, Any]) -> str:
-    """A measurement as a line."""
-    where = f"{row['set']:<20} {row['seed']} {row['method']:<9}"
-    return f"{where} {row['metric']} {row['figure']:.5g}  {row['seconds']:.1f} s  {row['settings'][:300]}"
+    """Return a measurement as a line."""
+    label = f"{row['set']:<20} {row['seed']} {row['method']:<9}"
+    return f"{label} {row['metric']} {row['figure']:.5g}  {row['seconds']:.1f} s  {row['settings'][:300]}"
 
 
 def print_table(cases: list[Case], out: Path) -> None:
-    """Print the verdict on each set that both sides have learnt, and the share of sets that are passed."""
+    """Print whether okl passes each set that both sides have measured, and the share of sets passed."""
     last = {}
     for row in [*Measurements(out / "peers.parquet").rows, *Measurements(out / "okl.parquet").rows]:
         last[row["set"], row["seed"], row["method"]] = row
@@ -110,7 +110,7 @@ def print_table(cases: list[Case], out: Path) -> None:
 
 
 def print_verdict(name: str, metric: str, splits: list[dict[str, dict[str, Any]]]) -> bool:
-    """Print a set's line; whether okl passes it."""
+    """Print the line of a set; return whether okl passes it."""
     figures = {method: [rows[method]["figure"] for rows in splits] for method in ("okl", *PEERS)}
     means = {method: fmean(values) for method, values in figures.items()}
     seconds = {method: fmean(rows[method]["cpu_seconds"] or nan for rows in splits) for method in PEERS}
@@ -124,11 +124,14 @@ def print_verdict(name: str, metric: str, splits: list[dict[str, dict[str, Any]]
         best = max(PEERS, key=lambda peer: means[peer])
         behind, most, unit = means[best] - means["okl"], MOST_POINTS, "p"
         scale = 1.0
-    differences = [(ours - theirs) / scale for ours, theirs in zip(figures["okl"], figures[best], strict=True)]
+    differences = [
+        (okl_figure - peer_figure) / scale
+        for okl_figure, peer_figure in zip(figures["okl"], figures[best], strict=True)
+    ]
     error = f"{100 * stdev(differences) / len(differences) ** 0.5:.2f}" if len(differences) > 1 else ""
-    shown = f"{means['okl']:>10.5g} {best:>9} {means[best]:>10.5g} {100 * behind:>9.2f}{unit} {error:>6}"
-    took = f"{seconds['okl']:>7.1f} {command:>7.1f} " + " ".join(f"{seconds[peer]:>10.1f}" for peer in PEERS)
-    print(f"{name:<20} {shown}  {took}  {'passed' if behind <= most else 'FAILED'}")
+    figures_text = f"{means['okl']:>10.5g} {best:>9} {means[best]:>10.5g} {100 * behind:>9.2f}{unit} {error:>6}"
+    times = f"{seconds['okl']:>7.1f} {command:>7.1f} " + " ".join(f"{seconds[peer]:>10.1f}" for peer in PEERS)
+    print(f"{name:<20} {figures_text}  {times}  {'passed' if behind <= most else 'FAILED'}")
     return behind <= most
 
 

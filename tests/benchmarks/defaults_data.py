@@ -18,8 +18,8 @@ from okl.data.dataset import Dataset
 from okl.foundation.types import FloatArray, Split, Task
 
 LEAST_ROWS = 500  # a set must have more
-MANY_ROWS = 5_000  # from so many on, one split tells
-FEW_ROWS = 2_000  # all splits of sets of fewer come first, then one split of each other set
+MANY_ROWS = 5_000  # from this many rows on, one split is enough
+FEW_ROWS = 2_000  # all splits of smaller sets come first, then one split of each other set
 SEEDS_OF_FEW = 5
 TEST_SHARE = 0.2
 
@@ -36,11 +36,11 @@ class Case:
 
     @property
     def metric(self) -> str:
-        """What is compared."""
+        """Return the name of the compared metric."""
         return "mse" if self.task == "regression" else "accuracy"
 
     def dataset(self, folder: Path) -> Dataset:
-        """The data set of this split, made if it is not there; inputs and targets as stored, without scaling."""
+        """Return the data set of this split, made if missing; inputs and targets as stored, without scaling."""
         options: dict[str, Any] = {"task": self.task, "seed": self.seed}
         if not self.official:
             options |= {"holdout": TEST_SHARE, "drop": ("split",) if self._has_split() else ()}
@@ -54,7 +54,7 @@ class Case:
 
 
 def list_cases(names: list[str]) -> list[Case]:
-    """The splits of the named sets of the folder OKL_DATA (none named: of all), small sets and first splits first."""
+    """Return the splits of the named sets (default: all) of the folder OKL_DATA, small sets and first splits first."""
     described: dict[str, dict[str, Any]] = json.loads((Path(os.environ["OKL_DATA"]) / "MANIFEST.json").read_text())
     large = {name: facts for name, facts in described.items() if facts["rows"] > LEAST_ROWS}
     if unknown := set(names) - set(large):
@@ -70,7 +70,7 @@ def list_cases(names: list[str]) -> list[Case]:
 
 
 def read_split(data: Dataset, split: Split) -> tuple[FloatArray, FloatArray]:
-    """All rows of a split as stored: inputs (rows, columns) float32, targets (rows,) float64."""
+    """Return all rows of a split as stored: inputs (rows, columns) float32, targets (rows,) float64."""
     table = pa.concat_tables([pq.read_table(str(data.path(shard))) for shard in data.split(split)])
     inputs = np.empty((table.num_rows, data.schema.n_features), dtype=np.float32)
     for index, name in enumerate(data.schema.features):
@@ -79,18 +79,18 @@ def read_split(data: Dataset, split: Split) -> tuple[FloatArray, FloatArray]:
 
 
 class Measurements:
-    """Flat rows in a Parquet file, one a measurement; each is on disk as soon as it is added."""
+    """Flat rows in a Parquet file, one per measurement; each is written to disk when it is added."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows: list[dict[str, Any]] = pq.read_table(path).to_pylist() if path.exists() else []
 
     def holds(self, case: Case, method: str) -> bool:
-        """Whether this has been measured."""
+        """Return whether this has been measured."""
         return any((row["set"], row["seed"], row["method"]) == (case.name, case.seed, method) for row in self.rows)
 
     def add(self, case: Case, data: Dataset, measured: dict[str, Any]) -> None:
-        """Add a row: the split, and what was measured on it."""
+        """Add a row: the split and its measurements."""
         split = {"set": case.name, "seed": case.seed, "task": case.task, "metric": case.metric}
         sizes = {f"{name}_rows": data.rows(name) for name in ("train", "test")}
         at = datetime.now(UTC).isoformat(timespec="seconds")

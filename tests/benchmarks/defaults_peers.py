@@ -56,28 +56,28 @@ class Rows:
     targets: FloatArray
 
     def sample(self, most: int, seed: int) -> Rows:
-        """A seeded sample without replacement; all rows if there are no more."""
+        """Return a seeded sample without replacement, or all rows if there are no more."""
         if most >= len(self.targets):
             return self
-        taken = np.random.default_rng(seed).choice(len(self.targets), size=most, replace=False)
-        return Rows(self.inputs[taken], self.targets[taken])
+        chosen = np.random.default_rng(seed).choice(len(self.targets), size=most, replace=False)
+        return Rows(self.inputs[chosen], self.targets[chosen])
 
 
 def measure_peer(peer: str, case: Case, data: Dataset) -> dict[str, Any]:
-    """Tune a peer, have it learn and predict: its figure on the test rows, the seconds of each step, its settings."""
+    """Tune, fit and apply a peer; return its figure on the test rows, the seconds of each step, and its settings."""
     train, test = Rows(*read_split(data, "train")), Rows(*read_split(data, "test"))
     shift, spread = 0.0, 1.0
     if case.task == "regression":
         shift, spread = float(train.targets.mean()), float(train.targets.std())
         train = Rows(train.inputs, (train.targets - shift) / spread)
     most = {"svm": SVM_ROWS.get(case.name, MOST_SVM_ROWS), "nystroem": MOST_MAP_ROWS}.get(peer, len(train.targets))
-    learnt = train.sample(most, case.seed)
+    fitted_rows = train.sample(most, case.seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # classes of fewer rows than folds; maps of more landmarks than a fold's rows
-        begun, processor = perf_counter(), process_time()
+        start, processor = perf_counter(), process_time()
         pipeline, best = tune(peer, case, train)
         tuned = perf_counter()
-        pipeline.fit(learnt.inputs, learnt.targets)
+        pipeline.fit(fitted_rows.inputs, fitted_rows.targets)
         fitted, processor = perf_counter(), process_time() - processor
     predictions = pipeline.predict(test.inputs) * spread + shift
     regression = case.task == "regression"
@@ -85,19 +85,19 @@ def measure_peer(peer: str, case: Case, data: Dataset) -> dict[str, Any]:
     return {
         "method": peer,
         "figure": float(figure),
-        "seconds": fitted - begun,
+        "seconds": fitted - start,
         "cpu_seconds": processor,
-        "tuning_seconds": tuned - begun,
+        "tuning_seconds": tuned - start,
         "fit_seconds": fitted - tuned,
         "predict_seconds": perf_counter() - fitted,
-        "learnt_rows": len(learnt.targets),
+        "learnt_rows": len(fitted_rows.targets),
         "settings": json.dumps(best, default=repr),
         "version": f"scikit-learn {sklearn.__version__}",
     }
 
 
 def tune(peer: str, case: Case, train: Rows) -> tuple[Pipeline, dict[str, Any]]:
-    """The pipeline with the settings that were best in cross validation on a sample, and those settings."""
+    """Return the pipeline with the best settings of cross validation on a sample, and those settings."""
     columns = train.inputs.shape[1]
     sample = train.sample(max(FEW_TUNING_ROWS, min(MOST_TUNING_ROWS, TUNING_CELLS // columns)), case.seed + 1)
     regression = case.task == "regression"
@@ -117,14 +117,14 @@ def tune(peer: str, case: Case, train: Rows) -> tuple[Pipeline, dict[str, Any]]:
 
 
 def first_stage_rows(rows: int) -> int:
-    """Rows of the first of up to three stages, each with three times the rows; the last has all."""
+    """Return the rows of the first of up to three stages, each with three times the rows; the last has all."""
     return min(
         (rows // part for part in (1, FACTOR, FACTOR * FACTOR) if rows // part >= LEAST_STAGE_ROWS), default=rows
     )
 
 
 def make_pipeline(peer: str, case: Case, rows: int) -> Pipeline:
-    """Scaling, for one of the three a map, and a model."""
+    """Return a pipeline of scaling, a Nystroem map for one of the three peers, and a model."""
     regression = case.task == "regression"
     model: Any = Ridge() if regression else LogisticRegression(max_iter=300 if peer == "nystroem" else 1000)
     if peer == "svm":
@@ -135,7 +135,7 @@ def make_pipeline(peer: str, case: Case, rows: int) -> Pipeline:
 
 
 def make_grid(peer: str, case: Case, sample: Rows) -> list[dict[str, list[Any]]]:
-    """What is tried: one grid a scaling, as gamma is in units of the scaled inputs."""
+    """Return one grid per scaling, because gamma is in units of the scaled inputs."""
     regression = case.task == "regression"
     grids: list[dict[str, list[Any]]] = []
     for scaler in (StandardScaler(), MinMaxScaler()):

@@ -54,7 +54,7 @@ MOST_COST = {True: 2.5, False: 4.0}  # from 20,000 rows on, below
 
 
 def best_row(name: str, task: Task) -> tuple[float, str]:
-    """The least error that the paper prints for a data set, those without a budget included, and whose it is."""
+    """Return the least error that the paper prints for a data set, with or without a budget, and its algorithm."""
     printed = read_printed(PACKAGE, f"table{TABLES[task]}.csv")
     errors = {
         algorithm: quantity.paper_mean
@@ -66,7 +66,7 @@ def best_row(name: str, task: Task) -> tuple[float, str]:
 
 
 class Bench:
-    """Rows of a case under one scaling, and the two learners."""
+    """Rows of a case with one scaling, and the two learners."""
 
     def __init__(self, case: LuDataset, rows: Rows, n_threads: int) -> None:
         self.case, self.rows, self.n_threads = case, rows, n_threads
@@ -76,32 +76,32 @@ class Bench:
         self.loss: Loss = make_loss(DEFAULT_LOSS[case.task], EPSILON)
 
     def ordered(self, seed: int) -> Rows:
-        """The rows in a seeded order."""
+        """Return the rows in a seeded order."""
         order = np.random.default_rng(seed).permutation(self.n_rows)
         return Rows(self.rows.inputs[order], self.rows.targets[order])
 
     def sample(self, seed: int) -> FloatArray:
-        """Inputs of random rows, as `okl train` draws them before it learns."""
+        """Return inputs of random rows, drawn as in `okl train` before training."""
         chosen = np.random.default_rng((seed, 1)).permutation(self.n_rows)[:SAMPLE_ROWS]
         return self.rows.inputs[chosen]
 
     def experts(self, seed: int) -> ExpertLearner:
-        """The learner that is not told anything."""
+        """Return the learner without tuned settings."""
         candidates = draw_candidates(self.sample(seed), self.n_frequencies, seed)
         return ExpertLearner(candidates, self.loss, self.n_outputs, race_schedule(self.n_rows))
 
     def fogd(self, seed: int, bandwidth: float, step_size: float) -> LinearLearner:
-        """One pair of the grid."""
+        """Return the learner of one pair of the grid."""
         drawn = draw_fourier_map(Gaussian(bandwidth), self.n_inputs, self.n_frequencies, seed)
         return LinearLearner(drawn, self.loss, step_size, self.n_outputs, average=False)
 
     def expert_error(self, seed: int) -> float:
-        """Progressive error of one pass."""
+        """Return the progressive error of one pass."""
         learner = self.experts(seed)
         return learner.learn(learner.start(), self.ordered(seed), self.n_threads).progress.error
 
     def grid_errors(self, seed: int) -> NDArray[np.float64]:
-        """Progressive errors (bandwidths, step sizes) of one pass each; infinite where it diverges."""
+        """Return progressive errors (bandwidths, step sizes) of one pass each; infinite if the pass diverges."""
         rows, median = self.ordered(seed), median_distance(self.sample(seed))
         steps = GRID_STEPS[self.case.task]
         errors = np.full((len(GRID_BANDWIDTHS), len(steps)), np.inf)
@@ -116,7 +116,7 @@ class Bench:
         return errors
 
     def cost(self, n_threads: int) -> float:
-        """Seconds of the expert learner over those of FOGD at the paper's setting, the least of several turns each."""
+        """Return seconds of the expert learner over those of FOGD at the paper's setting, least of several turns."""
         rows, experts = self.ordered(0), self.experts(0)
         fogd = self.fogd(0, BANDWIDTH, PAPER_STEPS[self.case.task] * self.n_frequencies)
 
@@ -127,21 +127,21 @@ class Bench:
             return fogd.learn(fogd.start(), rows, n_threads)
 
         learn_experts(), learn_fogd()
-        begun = time.perf_counter()
+        start = time.perf_counter()
         times: list[tuple[float, float]] = []
-        while len(times) < 3 or (len(times) < REPEATS and time.perf_counter() - begun < SECONDS):
+        while len(times) < 3 or (len(times) < REPEATS and time.perf_counter() - start < SECONDS):
             times.append((_seconds(learn_experts), _seconds(learn_fogd)))
         return min(first for first, _ in times) / min(second for _, second in times)
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    begun = time.perf_counter()
+    start = time.perf_counter()
     work()
-    return time.perf_counter() - begun
+    return time.perf_counter() - start
 
 
 def standardised(rows: Rows) -> Rows:
-    """Columns of mean 0 and deviation 1; constant ones become 0."""
+    """Return columns of mean 0 and deviation 1; constant columns become 0."""
     inputs = rows.inputs.astype(np.float64)
     deviations = inputs.std(axis=0)
     scaled = (inputs - inputs.mean(axis=0)) / np.where(deviations > 0, deviations, np.inf)
@@ -149,11 +149,11 @@ def standardised(rows: Rows) -> Rows:
 
 
 def line(bench: Bench, scaling: str, n_orders: int, grid: bool, timed: bool) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     case = bench.case
-    best, whose = best_row(case.printed, case.task)
+    best, best_algorithm = best_row(case.printed, case.task)
     error = fmean(bench.expert_error(seed) for seed in range(n_orders))
-    text = f"{case.printed:<11}{scaling:<13}{bench.n_rows:>8,}{best:>9.5f} {whose:<13}{error:>9.5f} "
+    text = f"{case.printed:<11}{scaling:<13}{bench.n_rows:>8,}{best:>9.5f} {best_algorithm:<13}{error:>9.5f} "
     text += f"{'yes' if error < best else 'NO':<6}"
     if grid:
         errors = np.mean([bench.grid_errors(seed) for seed in range(n_orders)], axis=0)
@@ -168,12 +168,12 @@ def line(bench: Bench, scaling: str, n_orders: int, grid: bool, timed: bool) -> 
 
 
 def main() -> None:
-    """Print the table, a line as soon as it is known."""
-    every = [name for names in DATASETS.values() for name in names]
+    """Print the table, each line as soon as it is measured."""
+    all_names = [name for names in DATASETS.values() for name in names]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of NAME.parquet")
     parser.add_argument("--orders", type=int, default=5)
-    parser.add_argument("--datasets", nargs="+", choices=every, default=every)
+    parser.add_argument("--datasets", nargs="+", choices=all_names, default=all_names)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--no-grid", action="store_true", help="leave out the best pair in hindsight")
     parser.add_argument("--no-cost", action="store_true", help="leave out the timings")

@@ -44,7 +44,7 @@ CANCELLING = ("projectron", "projectron++", "tvm")
 
 
 def cases() -> Iterator[tuple[str, Task, dict[str, Any]]]:
-    """Solver, task and options."""
+    """Yield solver, task and options."""
     tasks: tuple[Task, ...] = ("binary", "multiclass", "regression")
     for task in tasks:
         yield "fogd", task, {"frequencies": 400}
@@ -68,38 +68,40 @@ def cases() -> Iterator[tuple[str, Task, dict[str, Any]]]:
 
 
 def measure(data: Dataset, rows: FloatArray, solver: str, options: dict[str, Any], folder: Path) -> str:
-    """Train, export and time one; what there is to say of it."""
+    """Train, export and time one solver; return its line of the table."""
     values = {"data": str(data.folder), "solver": solver, "out": str(folder / "runs")} | options
     run = train(settings_from(TrainSettings, values, solver))
-    told = export(run["model"], folder / "model.onnx")
+    exported = export(run["model"], folder / "model.onnx")
     model = load_model(run["model"])
     threads = SessionOptions()
     threads.intra_op_num_threads = 1
     session = InferenceSession(str(folder / "model.onnx"), threads, providers=["CPUExecutionProvider"])
 
-    def theirs(block: FloatArray) -> FloatArray:
+    def onnx_scores(block: FloatArray) -> FloatArray:
         return np.asarray(session.run(["scores"], {"rows": block})[0])
 
-    difference = largest_difference(scored(model.scores, rows), scored(theirs, rows), 1.0)
+    difference = largest_difference(scored(model.scores, rows), scored(onnx_scores, rows), 1.0)
     seconds: dict[str, list[float]] = {"onnx": [], "okl": []}
     for _ in range(TURNS):
-        for name, score in (("onnx", theirs), ("okl", model.scores)):
-            begun = time.perf_counter()
+        for name, score in (("onnx", onnx_scores), ("okl", model.scores)):
+            start = time.perf_counter()
             scored(score, rows[: 4 * BATCH])
-            seconds[name].append(time.perf_counter() - begun)
-    counted = len(rows[: 4 * BATCH])
-    each = {name: counted / statistics.median(found) for name, found in seconds.items()}
+            seconds[name].append(time.perf_counter() - start)
+    n_rows = len(rows[: 4 * BATCH])
+    speed = {name: n_rows / statistics.median(times) for name, times in seconds.items()}
     mark = "" if difference <= TOLERANCE else "  PAST 1e-5"
-    return f"{difference:9.1e} {each['onnx']:>11,.0f} {each['okl']:>11,.0f} {told['bytes'] / 1024:>8,.0f} KiB{mark}"
+    return (
+        f"{difference:9.1e} {speed['onnx']:>11,.0f} {speed['okl']:>11,.0f} {exported['bytes'] / 1024:>8,.0f} KiB{mark}"
+    )
 
 
 def scored(score: Callable[[FloatArray], FloatArray], rows: FloatArray) -> FloatArray:
-    """Scores of all rows, block by block."""
+    """Return the scores of all rows, computed block by block."""
     return np.concatenate([score(rows[first : first + BATCH]) for first in range(0, len(rows), BATCH)])
 
 
 def read(data: Dataset) -> FloatArray:
-    """All raw rows, float64."""
+    """Return all raw rows in float64."""
     tables = [pq.read_table(str(data.path(shard)), columns=list(data.schema.features)) for shard in data.split("train")]
     return np.concatenate(
         [np.column_stack([column.to_numpy() for column in table.columns]) for table in tables]
@@ -113,26 +115,26 @@ def main() -> None:
     parser.add_argument("solvers", nargs="*", help="none: all")
     options = parser.parse_args()
     past = refused = 0
-    with tempfile.TemporaryDirectory() as made:
+    with tempfile.TemporaryDirectory() as folder:
         data = {
-            task: ingested(options.data / f"{name}.parquet", Path(made) / name, task) for task, name in SETS.items()
+            task: ingested(options.data / f"{name}.parquet", Path(folder) / name, task) for task, name in SETS.items()
         }
-        rows = {task: read(one) for task, one in data.items()}
+        rows = {task: read(dataset) for task, dataset in data.items()}
         print(f"{'solver':<18} {'task':<11} {'difference':>9} {'onnx rows/s':>11} {'okl rows/s':>11} {'file':>12}")
         for number, (solver, task, values) in enumerate(cases()):
             if options.solvers and solver not in options.solvers:
                 continue
             try:
-                said = measure(data[task], rows[task], solver, values, _empty(Path(made) / str(number)))
+                line = measure(data[task], rows[task], solver, values, _empty(Path(folder) / str(number)))
             except OklError as error:
-                said, refused = f"REFUSED: {error}", refused + 1
-            past += "PAST" in said
-            print(f"{solver:<18} {task:<11} {said}  {values}", flush=True)
+                line, refused = f"REFUSED: {error}", refused + 1
+            past += "PAST" in line
+            print(f"{solver:<18} {task:<11} {line}  {values}", flush=True)
     print(f"{past} past 1e-5, {refused} refused")
 
 
 def ingested(source: Path, folder: Path, task: Task) -> Dataset:
-    """A set without its own split: all rows are learnt."""
+    """Ingest a set without its own split, so that all rows are training rows."""
     drop = ("split",) if "split" in pq.read_schema(source).names else ()
     settings = IngestSettings(task=task, scale="standard", scale_target=task == "regression", drop=drop)
     return ingest(source, folder, settings).dataset

@@ -1,4 +1,4 @@
-"""A seeded simulation of an operator's worst weeks, on the real retraining.
+"""A seeded simulation of weeks with many faults, on the real retraining.
 
     python -m tests.benchmarks.faultweek [WEEKS [SEED [NIGHTS [FOLDER]]]]
 
@@ -53,15 +53,15 @@ from tests.lifecycle.odd_arrivals import GOOD, QUICK
 from tests.lifecycle.shards import content, land
 
 ROWS, FEW, KEEP = 300, 10, 3
-MOST_SECONDS = 1200.0  # of a process that hangs: on a machine with other work, one of low priority took 123
+MOST_SECONDS = 1200.0  # time limit of a process; on a busy machine, one with low priority took 123
 HOUR = 3600.0
-Told = dict[str, Any]
+Report = dict[str, Any]
 
 
 class Forked:
-    """A task in a forked process, which returns what JSON can hold."""
+    """A task in a forked process, which returns a value that JSON can represent."""
 
-    def __init__(self, task: Callable[[], Told]) -> None:
+    def __init__(self, task: Callable[[], Report]) -> None:
         self.begun = time.monotonic()
         self.reading, writing = os.pipe()
         self.pid = os.fork()
@@ -78,7 +78,7 @@ class Forked:
                 os._exit(code)
         os.close(writing)
 
-    def end(self, seconds: float) -> Told | None:
+    def end(self, seconds: float) -> Report | None:
         """Wait for its end, and kill it after some seconds; return what the task returned, None if it was killed.
 
         Raises RuntimeError if the task raised.
@@ -91,15 +91,15 @@ class Forked:
             text = out.read()
         if os.WIFEXITED(ended[1]) and ended[1]:
             raise RuntimeError("a process failed; its traceback is above")
-        told: Told | None = json.loads(text) if ended[1] == 0 else None
-        return told
+        report: Report | None = json.loads(text) if ended[1] == 0 else None
+        return report
 
-    def result(self) -> Told:
+    def result(self) -> Report:
         """Return what the task returned; raise RuntimeError if it failed or hung."""
-        told = self.end(MOST_SECONDS)
-        if told is None:
+        report = self.end(MOST_SECONDS)
+        if report is None:
             raise RuntimeError(f"a process failed after {time.monotonic() - self.begun:.1f} s")
-        return told
+        return report
 
 
 def set_clock(seconds: float) -> None:
@@ -118,7 +118,7 @@ def set_clock(seconds: float) -> None:
 
 
 class Earlier:
-    """Nights of an earlier okl, in a process that imports it once. folder : holds its package"""
+    """Nights of an earlier okl, in a process that imports it once. folder : of its package"""
 
     def __init__(self, folder: str) -> None:
         path = os.pathsep.join((str(Path(folder).absolute()), str(Path(__file__).parents[2])))
@@ -132,7 +132,7 @@ class Earlier:
             raise RuntimeError(f"{folder} is not the folder of an earlier okl: {home} was imported")
 
     def night(self, week: Week) -> None:
-        """Do a night of a week, and note in it what happened."""
+        """Run a night of a week and record its events in the week."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         asked = {name: getattr(week, name) for name in ("first", "usual_seconds", "scores")}
@@ -150,25 +150,25 @@ class Earlier:
 
 
 def serve() -> int:
-    """Do the nights that `Earlier` asks for with the okl of this process."""
+    """Run the nights that `Earlier` requests with the okl of this process."""
     warm_up()
     print(okl.data.manifest.__file__, flush=True)
     for line in sys.stdin:
-        asked = json.loads(line)
-        one = Week(Path(asked["place"]), asked["first"] // 1000, earlier=True)
-        one.random = random.Random(asked["draw"])
-        one.usual_seconds, one.scores = asked["usual_seconds"], asked["scores"]
+        request = json.loads(line)
+        one = Week(Path(request["place"]), request["first"] // 1000, earlier=True)
+        one.random = random.Random(request["draw"])
+        one.usual_seconds, one.scores = request["usual_seconds"], request["scores"]
         try:
             one.night()
         except RuntimeError as error:
             one.wrong.append(str(error))
-        told = {name: getattr(one, name) for name in ("usual_seconds", "scores", "happened", "wrong")}
-        print(json.dumps(told), flush=True)
+        report = {name: getattr(one, name) for name in ("usual_seconds", "scores", "happened", "wrong")}
+        print(json.dumps(report), flush=True)
     return 0
 
 
 class Week:
-    """One registry, its inbox, and what must hold.
+    """One registry, its inbox and its invariants.
 
     seed : of all that happens; earlier : this process has an earlier okl, whose retraining may fail in any way
     """
@@ -191,10 +191,10 @@ class Week:
     def model(self) -> Any:
         return Registry(self.place / "registry").model("m")
 
-    # What happens
+    # Events
 
     def arrive(self) -> None:
-        """A good shard, seldom none or two, and in half of the nights something else."""
+        """Add a valid shard, rarely none or two, and in half of the nights something odd."""
         for _ in range(self.random.choice((0, 1, 1, 1, 2))):
             self.day += 1
             name = GOOD if self.day == 1 else f"day-{self.day:04}.parquet"
@@ -203,10 +203,10 @@ class Week:
             self.odd()
 
     def odd(self) -> None:
-        """One odd thing in the inbox."""
+        """Add one odd file to the inbox."""
         what = self.random.choice([*QUICK, "few", "flipped"])
         if what == "flipped" and not self.scores:
-            what = "few"  # a first version that learned flipped labels would rightly contradict all shards after it
+            what = "few"  # a first version trained on flipped labels would correctly disagree with all later shards
         self.happened[what] += 1
         number = self.first + 500 + sum(self.happened.values())
         if what in QUICK and (what != "same_bytes" or (self.inbox / GOOD).exists()):
@@ -217,33 +217,33 @@ class Week:
             land(self.inbox, f"few-{number}.parquet", content(number, FEW))
 
     def night(self) -> None:
-        """Retrain, and do something by hand; check after each."""
+        """Retrain, then perform an operation by hand; check after each."""
         self.retrain()
         self.check()
         self.by_hand()
         self.check()
 
     def retrain(self) -> None:
-        """Retrain, disturbed or not."""
-        how = self.random.choices(("alone", "killed", "starved", "clock", "two"), (5, 4, 2, 1, 1))[0]
-        self.happened[how] += 1
-        if how == "killed":
+        """Retrain, with or without a disturbance."""
+        disturbance = self.random.choices(("alone", "killed", "starved", "clock", "two"), (5, 4, 2, 1, 1))[0]
+        self.happened[disturbance] += 1
+        if disturbance == "killed":
             killed = Forked(lambda: self.retrained(0)).end(self.random.uniform(0.0, 1.1 * self.usual_seconds))
             self.happened["killed too late"] += killed is not None
             return
-        limit = int(2 ** self.random.uniform(6, 17)) if how == "starved" else 0
-        clock = self.random.choice((-HOUR, HOUR)) if how == "clock" else 0.0
-        runs = [Forked(lambda: self.retrained(limit, clock)) for _ in range(2 if how == "two" else 1)]
+        limit = int(2 ** self.random.uniform(6, 17)) if disturbance == "starved" else 0
+        clock = self.random.choice((-HOUR, HOUR)) if disturbance == "clock" else 0.0
+        runs = [Forked(lambda: self.retrained(limit, clock)) for _ in range(2 if disturbance == "two" else 1)]
         for run in runs:
-            told = run.result()
-            self.happened[told["outcome"]] += 1
-            sentence = told["reason"].strip()
+            report = run.result()
+            self.happened[report["outcome"]] += 1
+            sentence = report["reason"].strip()
             if not sentence or not sentence.endswith((".", "!", "?", ")")) or "Traceback" in sentence:
-                self.wrong.append(f"no sentence: {told}")
-        if how == "alone":
+                self.wrong.append(f"no sentence: {report}")
+        if disturbance == "alone":
             self.usual_seconds = 0.7 * self.usual_seconds + 0.3 * (time.monotonic() - runs[0].begun)
 
-    def retrained(self, most_bytes: int = 0, clock: float = 0.0, **changes: Any) -> Told:
+    def retrained(self, most_bytes: int = 0, clock: float = 0.0, **changes: Any) -> Report:
         """Retrain in this process; most_bytes : of any file that it writes, 0: no limit; clock : its error, seconds."""
         if clock:
             set_clock(clock)
@@ -256,7 +256,7 @@ class Week:
         except OSError as error:
             if error.strerror is None or not (most_bytes or self.earlier):
                 raise
-            # as the command says it
+            # the message of the command
             return {"outcome": "OSError", "reason": f"file access of {error.filename!r} failed: {error.strerror}."}
         except Exception as error:
             if not self.earlier:
@@ -265,21 +265,23 @@ class Week:
         return {"outcome": result["outcome"], "reason": result["reason"] or result["outcome"] + "."}
 
     def by_hand(self) -> None:
-        """Do what an operator does, or nothing."""
-        what = self.random.choice(("promote", "roll back", "prune", "release", "clear", "damage", "", "", "", ""))
-        if what:
-            self.happened[what] += 1
+        """Perform an operation of an operator, or none."""
+        operation_name = self.random.choice(
+            ("promote", "roll back", "prune", "release", "clear", "damage", "", "", "", "")
+        )
+        if operation_name:
+            self.happened[operation_name] += 1
             draw = self.random.random()
-            operation = Forked(lambda: self.operated(what, draw))
-            if what not in {"clear", "damage"} and self.random.random() < 0.3:
+            operation = Forked(lambda: self.operated(operation_name, draw))
+            if operation_name not in {"clear", "damage"} and self.random.random() < 0.3:
                 self.happened["by hand, killed"] += operation.end(self.random.uniform(0.0, 0.1)) is None
                 return
-            told = operation.result()
-            if "\n" in told["said"]:
-                self.wrong.append(f"{what}: {told}")
+            report = operation.result()
+            if "\n" in report["said"]:
+                self.wrong.append(f"{operation_name}: {report}")
 
-    def operated(self, what: str, draw: float) -> Told:
-        """Do it in this process; a refusal in a sentence is fine."""
+    def operated(self, what: str, draw: float) -> Report:
+        """Perform the operation in this process; a refusal in one sentence is allowed."""
         model = self.model()
         try:
             match what:
@@ -291,31 +293,31 @@ class Week:
                     model.prune(KEEP)
                 case "release":
                     records = ShardStore(model.folder / "data").records().values()
-                    held = sorted(one.key for one in records if one.status == "quarantined")
-                    if held:
-                        return {"said": self.retrained(release=(held[int(draw * len(held))],))["reason"]}
+                    quarantined = sorted(record.key for record in records if record.status == "quarantined")
+                    if quarantined:
+                        return {"said": self.retrained(release=(quarantined[int(draw * len(quarantined))],))["reason"]}
                 case "clear":
                     shutil.rmtree(self.inbox)
                     self.inbox.mkdir()
                 case "damage":
-                    if (seen := model.folder / "data" / "seen.json").exists():
-                        seen.write_bytes(seen.read_bytes()[: int(draw * seen.stat().st_size)])
+                    if (cache := model.folder / "data" / "seen.json").exists():
+                        cache.write_bytes(cache.read_bytes()[: int(draw * cache.stat().st_size)])
         except OklError as error:
             return {"said": str(error)}
         return {"said": ""}
 
-    # What must hold
+    # Invariants
 
     def check(self) -> None:
-        """Note what does not hold."""
-        found = Forked(self.found).result()
-        for version, scores in found["scores"].items():
+        """Record violated invariants."""
+        checked = Forked(self.found).result()
+        for version, scores in checked["scores"].items():
             if self.scores.setdefault(version, scores) != scores:
                 self.wrong.append(f"version {version} scores otherwise than when it was published")
-        self.wrong += found["wrong"]
+        self.wrong += checked["wrong"]
 
-    def found(self) -> Told:
-        """Return the scores of the champion, and what is wrong with the registry."""
+    def found(self) -> Report:
+        """Return the scores of the champion and the violations in the registry."""
         model, wrong = self.model(), list[str]()
         state = model.state()
         if state.champion is None:
@@ -336,38 +338,38 @@ class Week:
         return {"scores": scores, "wrong": wrong}
 
     def finish(self) -> None:
-        """Retrain in peace until all is learnt, prune twice, and compare lineage, records and disk."""
+        """Retrain undisturbed until all shards are used, prune twice, and compare lineage, records and disk."""
         for _ in range(10):
             self.day += 1
             land(self.inbox, f"day-{self.day:04}.parquet", content(self.first + self.day, ROWS))
-            told = Forked(self.retrained).result()
-            if told["outcome"] == "published":
+            report = Forked(self.retrained).result()
+            if report["outcome"] == "published":
                 break
         else:
-            self.wrong.append(f"the retrainings after the week did not publish: {told['reason']}")
+            self.wrong.append(f"the retrainings after the week did not publish: {report['reason']}")
         self.check()
-        found = Forked(self.left_over).result()
-        self.wrong += found["wrong"]
+        leftovers = Forked(self.left_over).result()
+        self.wrong += leftovers["wrong"]
 
-    def left_over(self) -> Told:
+    def left_over(self) -> Report:
         model, wrong = self.model(), list[str]()
         for _ in range(2):
             model.prune(KEEP)
         state = model.state()
-        learnt = {shard["sha256"] for one in model.ancestry(model.version()) for shard in one.lineage.shards}
+        used = {shard["sha256"] for one in model.ancestry(model.version()) for shard in one.lineage.shards}
         accepted = {one.sha256 for one in ShardStore(model.folder / "data").accepted()}
-        wrong += [f"{digest[:16]} was accepted and not learnt" for digest in sorted(accepted - learnt)]
+        wrong += [f"{digest[:16]} was accepted and not learnt" for digest in sorted(accepted - used)]
         named = {one.published.folder for one in model.versions() if not one.pruned}
         wrong += [f"{path} is left over" for path in (model.folder / "versions").iterdir() if path.name not in named]
-        odd = (path for path in model.folder.rglob("*") if path.name.startswith(".") or ".partial" in path.name)
-        wrong += [f"{path} is half-written" for path in odd]
+        unfinished = (path for path in model.folder.rglob("*") if path.name.startswith(".") or ".partial" in path.name)
+        wrong += [f"{path} is half-written" for path in unfinished]
         if len(named) > KEEP + len(set(state.aliases.values())):
             wrong.append(f"{len(named)} versions are kept")
         return {"wrong": wrong}
 
 
 def week(seed: int, nights: int, earlier: Earlier | None = None) -> tuple[list[str], Counter[str], int]:
-    """Return the violations of a week, what happened in it, and the bytes of its registry in the end."""
+    """Return the violations of a week, its events, and the final size of its registry in bytes."""
     with tempfile.TemporaryDirectory(prefix="okl-week-") as folder:
         one = Week(Path(folder), seed)
         one.inbox.mkdir()
@@ -391,7 +393,7 @@ def week(seed: int, nights: int, earlier: Earlier | None = None) -> tuple[list[s
 
 
 def warm_up() -> None:
-    """Retrain once in this process, so that those that are forked find imports and machine code in memory."""
+    """Retrain once in this process, so that forked processes have imports and machine code in memory."""
     with tempfile.TemporaryDirectory(prefix="okl-week-") as folder:
         one = Week(Path(folder), 0)
         for day in (1, 2):
@@ -400,11 +402,11 @@ def warm_up() -> None:
 
 
 def main(weeks: str = "20", seed: str = "1", nights: str = "7", folder: str = "") -> int:
-    """Print what happened, and each violation with its seed; return how many there are."""
+    """Print the events and each violation with its seed; return the number of violations."""
     os.environ["OKL_HOME"] = tempfile.mkdtemp(prefix="okl-week-home-")
     warm_up()
     earlier = Earlier(folder) if folder else None
-    happened, violations, begun, sizes = Counter[str](), 0, time.monotonic(), list[int]()
+    happened, violations, start, sizes = Counter[str](), 0, time.monotonic(), list[int]()
     for number in range(int(seed), int(seed) + int(weeks)):
         wrong, more, size = week(number, int(nights), earlier)
         happened += more
@@ -415,7 +417,7 @@ def main(weeks: str = "20", seed: str = "1", nights: str = "7", folder: str = ""
     if earlier is not None:
         earlier.end()
     shutil.rmtree(os.environ["OKL_HOME"])
-    total, last, seconds = int(weeks) * int(nights), int(seed) + int(weeks) - 1, time.monotonic() - begun
+    total, last, seconds = int(weeks) * int(nights), int(seed) + int(weeks) - 1, time.monotonic() - start
     print(
         f"{total} nights in {weeks} weeks, seeds {seed} to {last}, {seconds:.0f} s: {violations} violations; "
         f"largest registry {max(sizes) / 2**20:.1f} MiB"

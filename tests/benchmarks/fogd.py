@@ -1,4 +1,4 @@
-"""How fast FOGD learns: against scikit-learn, and against the sum of its own phases.
+"""Speed of FOGD compared with scikit-learn and with the sum of its phases.
 
     python -m tests.benchmarks.fogd [--data FOLDER] [--threads 2] [--repeats 5]
 
@@ -61,8 +61,8 @@ def in_memory(problem: Problem, arguments: argparse.Namespace) -> list[Measureme
             results[key].append(run())
     measurements = []
     for name, precision in steps:
-        taken = results[name, precision]
-        ns = [run.seconds / problem.n_rows * 1e9 for run in taken]
+        results_of_peer = results[name, precision]
+        ns = [run.seconds / problem.n_rows * 1e9 for run in results_of_peer]
         row = {
             "part": "memory",
             "problem": problem.name,
@@ -71,11 +71,11 @@ def in_memory(problem: Problem, arguments: argparse.Namespace) -> list[Measureme
             "ns_per_row": median(ns),
             "least_ns_per_row": min(ns),
             "step_size": steps[name, precision],
-            "accuracy": 1.0 - taken[0].error,
+            "accuracy": 1.0 - results_of_peer[0].error,
             "busy_percent": busy,
         }
         if name == "okl":
-            row |= _phases_of(results["phases", precision], arguments.threads, taken[0].updates)
+            row |= _phases_of(results["phases", precision], arguments.threads, results_of_peer[0].updates)
         measurements.append(row)
     return measurements
 
@@ -88,27 +88,27 @@ def _phases_of(phases: list[Phases], n_threads: int, updates: float) -> Measurem
 
 def show_memory(problem: Problem, measurements: list[Measurement]) -> None:
     """Print the measurements of `in_memory` on one problem, and whether they meet their targets."""
-    of = {(row["peer"], row["precision"]): row for row in measurements}
+    by_peer = {(row["peer"], row["precision"]): row for row in measurements}
     print(f"\n{problem.name}, {problem.n_rows:,} rows in memory")
-    for (name, precision), row in of.items():
+    for (name, precision), row in by_peer.items():
         line = f"  {name:13}{precision}  {row['ns_per_row']:8.0f} ns a row (least {row['least_ns_per_row']:.0f})"
         print(f"{line}, accuracy {row['accuracy']:.4f}, step size {row['step_size']:g}")
         if name == "okl":
-            shown = ", ".join(f"{key} {row[f'phase_{key}']:.0f}" for key in Phases._fields)
+            phase_text = ", ".join(f"{key} {row[f'phase_{key}']:.0f}" for key in Phases._fields)
             limit, least = row["limit_ns_per_row"], row["least_limit_ns_per_row"]
-            print(f"      phases: {shown}; limit {limit:.0f} (least {least:.0f})")
+            print(f"      phases: {phase_text}; limit {limit:.0f} (least {least:.0f})")
             ratio, spreads = row["ns_per_row"] / limit, [_spread(row), limit / least]
-            said = verdict(ratio, spreads, row["busy_percent"], at_most=1.3)
+            assessment = verdict(ratio, spreads, row["busy_percent"], at_most=1.3)
             if ratio < 1.0:
-                said = "  (INCONCLUSIVE: the phases took longer alone than together, so they are no limit)"
-            print(f"      over the sum of phases: {ratio:.2f}{said}")
-    for mine, theirs, target in COMPARISONS:
-        okl, peer = of["okl", mine], of["scikit-learn", theirs]
+                assessment = "  (INCONCLUSIVE: the phases took longer alone than together, so they are no limit)"
+            print(f"      over the sum of phases: {ratio:.2f}{assessment}")
+    for own, other, target in COMPARISONS:
+        okl, peer = by_peer["okl", own], by_peer["scikit-learn", other]
         ratio = peer["ns_per_row"] / okl["ns_per_row"]
         target = problem.target_speedup if target is None else target
-        said = verdict(ratio, [_spread(okl), _spread(peer)], okl["busy_percent"], at_least=target)
+        assessment = verdict(ratio, [_spread(okl), _spread(peer)], okl["busy_percent"], at_least=target)
         least = peer["least_ns_per_row"] / okl["least_ns_per_row"]
-        print(f"      okl {mine} over scikit-learn {theirs}: {ratio:.1f} times (of the least {least:.1f}){said}")
+        print(f"      okl {own} over scikit-learn {other}: {ratio:.1f} times (of the least {least:.1f}){assessment}")
         points = 100 * (okl["accuracy"] - peer["accuracy"])
         print(f"        accuracy {points:+.2f} points{verdict(points, [1.0], 0.0, at_least=-0.2)}")
 
@@ -117,7 +117,7 @@ def _spread(row: Measurement) -> float:
     return float(row["ns_per_row"] / row["least_ns_per_row"])
 
 
-# every part measures one problem and shows what it measured
+# every part measures one problem and prints its measurements
 PARTS: dict[str, tuple[Callable[[Problem, argparse.Namespace], list[Measurement]], Callable[..., None]]] = {
     "memory": (in_memory, show_memory),
     "parquet": (from_parquet, show_parquet),

@@ -15,7 +15,7 @@ from okl.foundation.types import Precision
 
 @dataclass(frozen=True)
 class Problem:
-    """A two-class data set, the size of the map, and the speed-up over scikit-learn that is asked for in float32.
+    """A two-class data set, the size of the map, and the required speed-up over scikit-learn in float32.
 
     n_rows : rows learnt; a smaller data set is repeated, each time in another order
     n_inputs : columns taken, from the first
@@ -29,7 +29,7 @@ class Problem:
 
     @property
     def name(self) -> str:
-        """Data set and size."""
+        """Return data set and size as text."""
         return f"{self.data} (d={self.n_inputs}, D={self.n_frequencies})"
 
 
@@ -41,7 +41,7 @@ PROBLEMS = (
 
 
 def read_problem(folder: Path, problem: Problem) -> tuple[Rows, float]:
-    """Rows in float64, standardised and shuffled with seed 0, and their median distance."""
+    """Return rows in float64, standardised and shuffled with seed 0, and their median distance."""
     table = pq.read_table(folder / f"{problem.data}.parquet")
     columns = [table[f"f{index}"].to_numpy().astype(np.float64) for index in range(problem.n_inputs)]
     inputs = np.stack(columns, axis=1)
@@ -57,5 +57,5 @@ def read_problem(folder: Path, problem: Problem) -> tuple[Rows, float]:
 
 
 def in_precision(rows: Rows, precision: Precision) -> Rows:
-    """The same rows with inputs in a precision."""
+    """Return the same rows with inputs in a precision."""
     return Rows(np.ascontiguousarray(rows.inputs, dtype=precision), rows.targets)

@@ -1,4 +1,4 @@
-"""What reading costs: FOGD from Parquet shards, in stored and in shuffled order, against the same rows in memory."""
+"""Cost of reading: FOGD on Parquet shards, in stored and in shuffled order, compared with rows in memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.benchmarks.fogd_data import Problem, in_precision, read_problem
 from tests.benchmarks.fogd_peers import draw_map, okl_peer
 from tests.benchmarks.steadiness import verdict, wait_for_idle_cores
 
-LEAST_ROWS, LEAST_BYTES = 524_288, 128 * 2**20  # of inputs: several windows, so that reading ahead is at work
+LEAST_ROWS, LEAST_BYTES = 524_288, 128 * 2**20  # of inputs: several windows, so that prefetching is measured
 STEP_SIZE = 0.5
 Compression = Literal["none", "zstd"]
 
@@ -74,9 +74,9 @@ def from_parquet(problem: Problem, arguments: argparse.Namespace) -> list[dict[s
 
 def show_parquet(problem: Problem, measurements: list[dict[str, Any]]) -> None:
     """Print the measurements of `from_parquet`, and whether they meet their targets."""
-    of = {row["source"]: row for row in measurements}
+    by_source = {row["source"]: row for row in measurements}
     print(f"\n{problem.name}, {measurements[0]['rows']:,} rows from Parquet, float32")
-    for name, row in of.items():
+    for name, row in by_source.items():
         print(f"  {name:14} {row['ns_per_row']:8.0f} ns a row (least {row['least_ns_per_row']:.0f})")
     pairs: list[tuple[str, str, float | None]] = [
         ("none, stored", "memory", 1.3),
@@ -84,16 +84,16 @@ def show_parquet(problem: Problem, measurements: list[dict[str, Any]]) -> None:
         ("zstd, stored", "memory", None),
         ("zstd, shuffle", "zstd, stored", None),
     ]
-    for mine, other, target in pairs:
-        ratio = of[mine]["ns_per_row"] / of[other]["ns_per_row"]
-        spreads = [of[name]["ns_per_row"] / of[name]["least_ns_per_row"] for name in (mine, other)]
-        said = verdict(ratio, spreads, of[mine]["busy_percent"], at_most=target)
-        least = of[mine]["least_ns_per_row"] / of[other]["least_ns_per_row"]
-        print(f"      {mine} over {other}: {ratio:.2f} times (of the least {least:.2f}){said}")
+    for source, other, target in pairs:
+        ratio = by_source[source]["ns_per_row"] / by_source[other]["ns_per_row"]
+        spreads = [by_source[name]["ns_per_row"] / by_source[name]["least_ns_per_row"] for name in (source, other)]
+        assessment = verdict(ratio, spreads, by_source[source]["busy_percent"], at_most=target)
+        least = by_source[source]["least_ns_per_row"] / by_source[other]["least_ns_per_row"]
+        print(f"      {source} over {other}: {ratio:.2f} times (of the least {least:.2f}){assessment}")
 
 
 def _write(folder: Path, rows: Rows, compression: Compression) -> Dataset:
-    """The rows as a data set."""
+    """Write the rows as a data set."""
     names = [f"f{index}" for index in range(rows.inputs.shape[1])]
     columns = [pa.array(column) for column in np.ascontiguousarray(rows.inputs.T)]
     table = pa.table([*columns, pa.array(rows.targets.astype(np.int8))], names=[*names, "y"])
@@ -104,9 +104,9 @@ def _write(folder: Path, rows: Rows, compression: Compression) -> Dataset:
 
 
 def _learn(solver: OnlineSolver, data: Dataset, execution: Execution) -> float:
-    """Seconds of the loop."""
+    """Return the seconds of the training loop."""
     state = solver.start(data, execution)
-    begun = perf_counter()
+    start = perf_counter()
     while solver.finished(state) is None:
         state = solver.advance(state, data, execution)
-    return perf_counter() - begun
+    return perf_counter() - start

@@ -1,4 +1,4 @@
-"""The two that are compared: okl's learner, and scikit-learn's RBFSampler with SGDClassifier; learning is timed."""
+"""The compared learners: okl's, and scikit-learn's RBFSampler with SGDClassifier; training is timed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Peer = Callable[[Rows, float], Run]
 
 
 def okl_peer(drawn: FourierFeatures, n_threads: int) -> Peer:
-    """okl, exact row by row; its mistakes are counted while it learns."""
+    """Return okl's learner, exact row by row; it counts its mistakes during training."""
 
     def run(rows: Rows, step_size: float) -> Run:
         learner = LinearLearner(drawn, Hinge(), step_size)
@@ -56,8 +56,8 @@ def learn_in_batches(feature_map: RBFSampler | Nystroem, rows: Rows, step_size: 
         start = perf_counter()
         features = feature_map.transform(rows.inputs[part])
         seconds += perf_counter() - start
-        guesses = model.predict(features) if first else np.ones(len(features))
-        mistakes += int(np.sum(guesses != rows.targets[part]))
+        predictions = model.predict(features) if first else np.ones(len(features))
+        mistakes += int(np.sum(predictions != rows.targets[part]))
         start = perf_counter()
         model.partial_fit(features, rows.targets[part], classes=(-1.0, 1.0))
         seconds += perf_counter() - start
@@ -65,7 +65,7 @@ def learn_in_batches(feature_map: RBFSampler | Nystroem, rows: Rows, step_size: 
 
 
 def sklearn_peer(bandwidth: float, n_frequencies: int) -> Peer:
-    """scikit-learn in batches of 256 rows, with its own choice of threads; predicting each batch first is not timed."""
+    """Return scikit-learn's learner in batches of 256 rows, with its default threads; predictions are not timed."""
 
     def run(rows: Rows, step_size: float) -> Run:
         sampler = RBFSampler(gamma=0.5 / bandwidth**2, n_components=2 * n_frequencies, random_state=0)
@@ -76,12 +76,12 @@ def sklearn_peer(bandwidth: float, n_frequencies: int) -> Peer:
 
 
 def draw_map(rows: Rows, bandwidth: float, n_frequencies: int) -> FourierFeatures:
-    """okl's map in the precision of the rows."""
+    """Draw okl's map in the precision of the rows."""
     precision: Precision = "float32" if rows.inputs.dtype == np.float32 else "float64"
     return draw_fourier_map(Gaussian(bandwidth), rows.inputs.shape[1], n_frequencies, 0, precision)
 
 
 def tuned_step_size(peer: Peer, rows: Rows) -> float:
-    """The step size of the fewest progressive mistakes on the first rows."""
+    """Return the step size with the fewest progressive mistakes on the first rows."""
     first = Rows(rows.inputs[:TUNING_ROWS], rows.targets[:TUNING_ROWS])
     return min(STEP_SIZES, key=lambda step_size: peer(first, step_size).error)

@@ -1,4 +1,4 @@
-"""The phases that FOGD is made of, each measured alone: how fast this machine could go if it did nothing else."""
+"""The phases of FOGD, each measured alone: a bound on the speed of this machine."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from okl.compiled.threads import Block, run_threads
 from okl.features.fourier import FourierFeatures
 from okl.foundation.types import FloatArray
 
-BLOCK_ROWS = 256  # of the specification, whatever okl's own blocks are
+BLOCK_ROWS = 256  # of the specification, independent of okl's block size
 
 
 class Phases(NamedTuple):
-    """Nanoseconds a row on one core, and of projection and waves together on all threads."""
+    """Nanoseconds per row on one core, and of projection and waves together on all threads."""
 
     projection: float
     waves: float
@@ -29,7 +29,7 @@ class Phases(NamedTuple):
     mapped_by_all: float
 
     def limit(self, n_threads: int, updates: float) -> float:
-        """Least nanoseconds a row on n_threads if a share of rows, updates, changes the weights.
+        """Return the least nanoseconds per row on n_threads if the share `updates` of rows changes the weights.
 
         All work is spread over the threads, but the sequential part cannot take less than itself.
         """
@@ -86,7 +86,7 @@ def measure_phases(drawn: FourierFeatures, inputs: FloatArray, n_threads: int) -
     weights[:] = 0
     waves, block = drawn.waves, buffers[0]
     tiny = inputs.dtype.type(1e-9)
-    spent = []
+    nanoseconds = []
     for phase in (
         lambda: _project(block, inputs[:BLOCK_ROWS], waves, blocks),
         lambda: _wave(block, waves.amplitude, blocks),
@@ -96,5 +96,5 @@ def measure_phases(drawn: FourierFeatures, inputs: FloatArray, n_threads: int) -
     ):
         start = perf_counter()
         phase()
-        spent.append((perf_counter() - start) / (blocks * BLOCK_ROWS) * 1e9)
-    return Phases(*spent)
+        nanoseconds.append((perf_counter() - start) / (blocks * BLOCK_ROWS) * 1e9)
+    return Phases(*nanoseconds)

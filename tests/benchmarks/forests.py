@@ -60,12 +60,12 @@ def read_set(name: str) -> tuple[pd.DataFrame, pd.Series]:
 
 def with_date_parts(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with month, weekday and hour in place of each date, and text as categories."""
-    made = table.copy()
-    for name in made.select_dtypes("datetime").columns:
-        dates = made.pop(name).dt
-        made = made.assign(month=dates.month, weekday=dates.weekday, hour=dates.hour)
-    text = made.select_dtypes(exclude="number").columns
-    return made.astype(dict.fromkeys(text, "category"))
+    result = table.copy()
+    for name in result.select_dtypes("datetime").columns:
+        dates = result.pop(name).dt
+        result = result.assign(month=dates.month, weekday=dates.weekday, hour=dates.hour)
+    text = result.select_dtypes(exclude="number").columns
+    return result.astype(dict.fromkeys(text, "category"))
 
 
 def encoded(model: Any, scale: bool) -> Any:
@@ -83,14 +83,14 @@ def boosters(kind: str) -> dict[str, Callable[[], Any]]:
         "xgboost": ("XGB", {"enable_categorical": True}),
         "catboost": ("CatBoost", {"verbose": False, "allow_writing_files": False}),
     }
-    found: dict[str, Callable[[], Any]] = {}
+    makers: dict[str, Callable[[], Any]] = {}
     if importlib.util.find_spec("xrfm") is not None:
-        found["xrfm"] = partial(Xrfm, kind == "Regressor")
+        makers["xrfm"] = partial(Xrfm, kind == "Regressor")
     for module, (prefix, options) in named.items():
         if importlib.util.find_spec(module) is not None:
             model = getattr(importlib.import_module(module), prefix + kind)
-            found[module] = partial(model, random_state=0, **options)
-    return found
+            makers[module] = partial(model, random_state=0, **options)
+    return makers
 
 
 class Xrfm:
@@ -107,8 +107,8 @@ class Xrfm:
         self.inputs = encoded(None, True)[:-1].fit(table)
         self.scale = (target.mean(), target.std()) if self.regression else (0, 1)
         rows = self.inputs.transform(table).astype(np.float32), ((target - self.scale[0]) / self.scale[1]).astype(kind)
-        few = None if self.regression else target
-        parts = train_test_split(rows[0], rows[1].to_numpy()[:, None], test_size=0.2, random_state=0, stratify=few)
+        strata = None if self.regression else target
+        parts = train_test_split(rows[0], rows[1].to_numpy()[:, None], test_size=0.2, random_state=0, stratify=strata)
         learn, check, learn_targets, check_targets = map(torch.from_numpy, parts)
         metric = "mse" if self.regression else "accuracy"
         self.model = xrfm.xRFM(device="cpu", tuning_metric=metric, verbose=False, random_state=0)
@@ -126,7 +126,7 @@ class Xrfm:
 
 
 def models_of(regression: bool) -> dict[str, Callable[[], Any]]:
-    """Return what is compared."""
+    """Return functions that make the compared models."""
     if regression:
         return boosters("Regressor") | {
             "okl": okl.KernelRegressor,
@@ -152,38 +152,38 @@ def measure(name: str, split: int, models: list[str], out: Path | None) -> None:
     """Measure each model on one split of a set, and append the rows to a CSV file."""
     table, target = read_set(name)
     regression = name in REGRESSIONS
-    drawn = train_test_split(
+    parts = train_test_split(
         table,
         target,
         test_size=0.2,
         random_state=split,
         stratify=None if regression or name == "wine_quality" else target,
     )
-    known = models_of(regression) | (budgets(regression) if models else {})
-    for model, make in known.items():
+    makers = models_of(regression) | (budgets(regression) if models else {})
+    for model, make in makers.items():
         n_trees = table.size * (1 if regression else max(1, target.nunique()))
         if (models and model not in models) or is_measured(out, name, model, split):
             continue
         if model == "catboost" and (n_trees > MOST_TREES or len(table.select_dtypes(exclude="number").columns)):
             continue
-        train, test = drawn[:2] if model.startswith("okl") else map(with_date_parts, drawn[:2])
+        train, test = parts[:2] if model.startswith("okl") else map(with_date_parts, parts[:2])
         if not model.startswith("okl"):
             test = test.astype(train.dtypes.to_dict())  # categories of the training rows
         row: dict[str, Any] = {"set": name, "model": model, "split": split, "rows": len(table)}
         row |= {"columns": table.shape[1], "rmse": None, "accuracy": None, "log loss": None}
         started = time.perf_counter()
         try:
-            fitted = make().fit(train, drawn[2])
-        except ValueError as error:  # a class that no training row has, for one
+            fitted = make().fit(train, parts[2])
+        except ValueError as error:  # for example a class without training rows
             print(name, model, error, flush=True)
             continue
         predicted = np.ravel(fitted.predict(test))
         row["seconds"] = time.perf_counter() - started
         if regression:
-            row["rmse"] = float(np.sqrt(np.mean((predicted - drawn[3]) ** 2)))
+            row["rmse"] = float(np.sqrt(np.mean((predicted - parts[3]) ** 2)))
         else:
-            row["accuracy"] = float((predicted == drawn[3]).mean())
-            row["log loss"] = log_loss(drawn[3], fitted.predict_proba(test), labels=fitted.classes_)
+            row["accuracy"] = float((predicted == parts[3]).mean())
+            row["log loss"] = log_loss(parts[3], fitted.predict_proba(test), labels=fitted.classes_)
         print(row, flush=True)
         if out is not None:
             pd.DataFrame([row]).to_csv(out, mode="a", header=not out.exists(), index=False)

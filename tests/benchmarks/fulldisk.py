@@ -47,9 +47,9 @@ def small_disk(place: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path, free: int) -> None:
-    """Fill a disk, but for some bytes."""
+    """Fill a disk except for some bytes."""
     status = os.statvfs(disk)
-    with suppress(OSError), open(disk / "ballast", "ab") as ballast:  # it fills up while this writes
+    with suppress(OSError), open(disk / "ballast", "ab") as ballast:  # the disk becomes full during this write
         ballast.write(bytes(max(0, status.f_bavail * status.f_frsize - free)))
 
 
@@ -68,7 +68,7 @@ def registry_digest(out: Path) -> str:
 
 
 def cases(rows: Path, model: Path) -> dict[str, tuple[Callable[[Path], Words], Digest]]:
-    """Return for each command its words, given its output, and what tells the bits of that."""
+    """Return for each command a function of its output folder to its words, and the digest of the output."""
 
     def train(out: Path) -> Words:
         return ("train", str(rows), "--target", "y", "--out", str(out), "--record", *SMALL)
@@ -77,8 +77,8 @@ def cases(rows: Path, model: Path) -> dict[str, tuple[Callable[[Path], Words], D
         return ("predict", str(model), str(rows), "--out", str(out), "--record")
 
     def retrain(out: Path) -> Words:
-        told = ("--set", "settle_seconds=0", "--set", "publish_if=better", "--record")
-        return ("retrain", "m", str(rows.parent), "--target", "y", "--registry", str(out), *told, *SMALL)
+        options = ("--set", "settle_seconds=0", "--set", "publish_if=better", "--record")
+        return ("retrain", "m", str(rows.parent), "--target", "y", "--registry", str(out), *options, *SMALL)
 
     return {"train": (train, model_digest), "predict": (predict, scores_digest), "retrain": (retrain, registry_digest)}
 
@@ -86,8 +86,8 @@ def cases(rows: Path, model: Path) -> dict[str, tuple[Callable[[Path], Words], D
 class Case:
     """A command with OKL_HOME on a small disk."""
 
-    def __init__(self, name: str, disk: Path, out: Path, words: Words, digest: Digest, whole: str) -> None:
-        self.name, self.disk, self.out, self.digest, self.whole = name, disk, out, digest, whole
+    def __init__(self, name: str, disk: Path, out: Path, words: Words, digest: Digest, expected: str) -> None:
+        self.name, self.disk, self.out, self.digest, self.expected = name, disk, out, digest, expected
         self.words = [sys.executable, "-m", "flows.cli", *words]
         self.environment = child_environment(OKL_HOME=str(disk / "home"))
 
@@ -96,8 +96,8 @@ class Case:
             self.words, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
-    def run(self, free: int, seconds: float, must: bool) -> str:
-        """Fill the disk after some seconds, negative: before the start; return what is wrong, "" for nothing."""
+    def run(self, free: int, seconds: float, must_succeed: bool) -> str:
+        """Fill the disk after some seconds (negative: before the start); return the problem, or "" if there is none."""
         process = self.start() if seconds >= 0 else None
         time.sleep(max(0.0, seconds))
         fill(self.disk, free)
@@ -116,52 +116,54 @@ class Case:
             or (process.returncode and sum(line.startswith("Error: ") for line in lines) != 1)
         ):
             return "no single sentence"
-        if process.returncode and must:
+        if process.returncode and must_succeed:
             return "failed, although its output is on another disk"
         if process.returncode == 0:
-            return "" if self.digest(self.out) == self.whole else "other bits"
-        if (kept := self.out.with_name(f"{self.out.name}-so-far")).exists() and self.digest(kept) != self.whole:
+            return "" if self.digest(self.out) == self.expected else "other bits"
+        if (partial := self.out.with_name(f"{self.out.name}-so-far")).exists() and self.digest(
+            partial
+        ) != self.expected:
             return "other bits of the model that is kept"
         if self.out.exists() and not (self.out / "m").exists():
             return f"{self.out} is left"
         again = self.start()
         _, err = again.communicate(timeout=300)
-        return "" if again.returncode == 0 and self.digest(self.out) == self.whole else f"not mended: {err}"
+        return "" if again.returncode == 0 and self.digest(self.out) == self.expected else f"not mended: {err}"
 
 
 def main(runs: str = "6", seed: str = "1", *commands: str) -> int:
-    """Run all commands; return how many went wrong."""
+    """Run all commands; return the number of problems."""
     draw, wrong = random.Random(int(seed)), 0
     with tempfile.TemporaryDirectory(prefix="okl-full-") as name:
         folder = Path(name)
         (folder / "in").mkdir()
         rows = write(folder / "in", curved(3000).drop_columns(["split"]))
         words: Words = ("train", str(rows), "--target", "y", "--out", str(folder / "m"), "--record", *SMALL)
-        made = Case("", folder, folder / "m", words, model_digest, "").start()  # a model, and a database
-        assert made.wait() == 0
-        known = cases(rows, folder / "m" / "model")
-        for title in commands or known:
-            (asked, digest), usual, whole = known[title], 0.0, ""
+        first_run = Case("", folder, folder / "m", words, model_digest, "").start()  # makes a model and a database
+        assert first_run.wait() == 0
+        all_cases = cases(rows, folder / "m" / "model")
+        for title in commands or all_cases:
+            (words_for, digest), usual_seconds, expected = all_cases[title], 0.0, ""
             for number in range(2 * int(runs) + 1):
                 elsewhere = number % 2 == 0
                 out = folder / ("other" if elsewhere else "disk/out")
                 with small_disk(folder / "disk"):
-                    if number != 1:  # that one has no database yet
+                    if number != 1:  # the second run has no database yet
                         shutil.copytree(folder / "home", folder / "disk" / "home")
                     name = title + (" elsewhere" if elsewhere else "")
-                    case = Case(name, folder / "disk", out, asked(out), digest, whole)
+                    case = Case(name, folder / "disk", out, words_for(out), digest, expected)
                     if number == 0:
-                        begun, process = time.monotonic(), case.start()
+                        start, process = time.monotonic(), case.start()
                         _, err = process.communicate()
                         assert process.returncode == 0, err
-                        usual, whole = time.monotonic() - begun, digest(out)
-                        print(f"{name}: {usual:.1f} s undisturbed", flush=True)
+                        usual_seconds, expected = time.monotonic() - start, digest(out)
+                        print(f"{name}: {usual_seconds:.1f} s undisturbed", flush=True)
                     else:
-                        seconds = -1.0 if number < 3 else draw.uniform(0.0, 1.1 * usual)
+                        seconds = -1.0 if number < 3 else draw.uniform(0.0, 1.1 * usual_seconds)
                         free = int(2 ** draw.uniform(10, 20)) if draw.random() < 0.5 else 0
-                        if said := case.run(free, seconds, elsewhere and title != "retrain"):
+                        if problem := case.run(free, seconds, elsewhere and title != "retrain"):
                             wrong += 1
-                            print(f"  WRONG: {said}", flush=True)
+                            print(f"  WRONG: {problem}", flush=True)
                 (folder / "disk").rmdir()
                 shutil.rmtree(out, ignore_errors=True)
     print(f"{wrong} wrong")

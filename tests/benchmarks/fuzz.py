@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.fuzz ingest|models|checkpoints|all [--minutes 30] [--seed 0] [--out DIR] [--only N]
 
-Cases are numbered, each is drawn from the seed and its number alone, and --only N runs one again in this process. They
+Cases are numbered, each is drawn from the seed and its number only, and --only N repeats one in this process. They
 run in a process of their own, whose address space may grow by 3 GiB only, and a case may take 30 seconds (300 by the
 clock). What is found is an exception that is no OklError, a message that is no sentence, a process that dies or hangs,
 a data set that is not sound when it is read back, or a damaged model that predicts something else without a word.
@@ -35,7 +35,7 @@ import psutil  # type: ignore[import-untyped]
 CASE_SECONDS = 30.0  # 60 shards of 4,096 hashed columns took 9
 START_SECONDS = 600.0  # compiling, and training the models to damage
 ROOM_BYTES = 3 * 2**30
-CASES_A_PROCESS = 4000  # of all shapes and sizes: what each leaves of the address space is in pieces
+CASES_A_PROCESS = 4000  # then a new process, because cases of all sizes fragment the address space
 KINDS = ("ingest", "models", "checkpoints")
 
 
@@ -72,29 +72,29 @@ def run_cases(kind: str, seed: int, first: int, out: Path) -> None:
     for number in count(first):
         print(json.dumps({"begin": number}), flush=True)
         try:
-            told: dict[str, Any] = {"outcome": case(kind, seed, number, out / "case")}
-        except BaseException as error:  # whatever it is, it is what we look for
-            told = {"sort": sort_of(error), "trace": traceback.format_exc()}
+            report: dict[str, Any] = {"outcome": case(kind, seed, number, out / "case")}
+        except BaseException as error:  # any exception is a finding
+            report = {"sort": sort_of(error), "trace": traceback.format_exc()}
             shutil.copytree(out / "case", out / f"finding-{seed}-{number}", symlinks=True, dirs_exist_ok=True)
-        print(json.dumps({"end": number} | told), flush=True)
+        print(json.dumps({"end": number} | report), flush=True)
 
 
 def sort_of(error: BaseException) -> str:
-    """Exception and where in okl it was raised: findings of one sort are counted, and the first is kept."""
+    """Return the exception and where in okl it was raised: findings of one sort are counted, the first is stored."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/okl/" in frame.filename]
-    where = f"{Path(frames[-1].filename).name}:{frames[-1].name}" if frames else "the check"
-    return f"{type(error).__name__} in {where}: {re.sub(r'[0-9]+', 'N', str(error))[:60]}"
+    location = f"{Path(frames[-1].filename).name}:{frames[-1].name}" if frames else "the check"
+    return f"{type(error).__name__} in {location}: {re.sub(r'[0-9]+', 'N', str(error))[:60]}"
 
 
 class _Clock:
-    """Tells when a process has taken too long, since this was made."""
+    """A limit on the processor time and the waiting time of a process."""
 
     def __init__(self, pid: int, seconds: float) -> None:
         self._process, self._seconds = psutil.Process(pid), seconds
         self._begun, self._used = time.monotonic(), self._used_seconds()
 
     def over(self) -> bool:
-        """Whether it has used its seconds, or done nothing for ten times as many."""
+        """Return whether the process has used its seconds, or ten times as many have passed."""
         waited = time.monotonic() - self._begun
         return self._used_seconds() - self._used > self._seconds or waited > 10.0 * self._seconds
 
@@ -107,7 +107,7 @@ class _Clock:
 
 
 class Fuzzing:
-    """Runs one kind of cases in child processes and keeps what they find."""
+    """A run of one kind of cases in child processes, which stores their findings."""
 
     def __init__(self, kind: str, seed: int, out: Path) -> None:
         self.kind, self.seed, self.out = kind, seed, out / kind
@@ -117,14 +117,14 @@ class Fuzzing:
         self._log = (self.out / "outcomes.jsonl").open("a")
 
     def run(self, seconds: float) -> None:
-        """For so many seconds."""
+        """Run cases for a number of seconds."""
         number, until = 0, time.monotonic() + seconds
         while time.monotonic() < until:
             number = self._child(number, until)
 
-    def _child(self, number: int, until: float) -> int:
-        """Run cases from a number on in one child, until it dies, hangs or time is over; the next number."""
-        asked = [
+    def _child(self, number: int, deadline: float) -> int:
+        """Run cases from a number on in one child, until it dies, hangs or the time is over; return the next number."""
+        command = [
             sys.executable,
             "-m",
             "tests.benchmarks.fuzz",
@@ -135,53 +135,55 @@ class Fuzzing:
             str(number),
         ]
         with (self.out / "stderr.txt").open("wb") as stderr:
-            child = subprocess.Popen([*asked, "--out", str(self.out)], stdout=subprocess.PIPE, stderr=stderr, bufsize=0)
+            child = subprocess.Popen(
+                [*command, "--out", str(self.out)], stdout=subprocess.PIPE, stderr=stderr, bufsize=0
+            )
         assert child.stdout is not None
-        begun, clock = number - 1, _Clock(child.pid, START_SECONDS)
+        current, clock = number - 1, _Clock(child.pid, START_SECONDS)
         try:
-            while time.monotonic() < until:
+            while time.monotonic() < deadline:
                 ready, _, _ = select.select([child.stdout], [], [], 1.0)
                 if not ready:
                     if clock.over():
-                        self._found(begun, "hangs", "")
-                        return begun + 1
+                        self._record_finding(current, "hangs", "")
+                        return current + 1
                     continue
                 line = child.stdout.readline()
                 if not line:
-                    said = (self.out / "stderr.txt").read_text(errors="replace")[-2000:]
-                    if begun < number:
-                        raise SystemExit(f"No case could be run: {said}")
-                    self._found(begun, f"the process died ({child.wait()})", said)
-                    return begun + 1
-                told = json.loads(line)
+                    output = (self.out / "stderr.txt").read_text(errors="replace")[-2000:]
+                    if current < number:
+                        raise SystemExit(f"No case could be run: {output}")
+                    self._record_finding(current, f"the process died ({child.wait()})", output)
+                    return current + 1
+                report = json.loads(line)
                 clock = _Clock(child.pid, CASE_SECONDS)
-                if "begin" in told:
-                    begun = told["begin"]
-                elif "sort" in told:
-                    self._found(begun, told["sort"], told["trace"])
+                if "begin" in report:
+                    current = report["begin"]
+                elif "sort" in report:
+                    self._record_finding(current, report["sort"], report["trace"])
                 else:
-                    self._log.write(json.dumps([begun, told["outcome"]]) + "\n")
-                    self.outcomes[told["outcome"].partition(":")[0]] += 1
-                if "end" in told and begun + 1 - number >= CASES_A_PROCESS:
-                    return begun + 1
+                    self._log.write(json.dumps([current, report["outcome"]]) + "\n")
+                    self.outcomes[report["outcome"].partition(":")[0]] += 1
+                if "end" in report and current + 1 - number >= CASES_A_PROCESS:
+                    return current + 1
         finally:
             child.kill()
             child.wait()
-        return begun + 1
+        return current + 1
 
-    def _found(self, number: int, sort: str, trace: str) -> None:
+    def _record_finding(self, number: int, sort: str, trace: str) -> None:
         self.findings[sort] += 1
-        kept = self.out / f"finding-{self.seed}-{number}"
+        folder = self.out / f"finding-{self.seed}-{number}"
         if self.findings[sort] > 1:
-            shutil.rmtree(kept, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
         else:
-            if not kept.exists():  # the child could not keep it
-                shutil.copytree(self.out / "case", kept, symlinks=True, dirs_exist_ok=True)
-            (kept / "trace.txt").write_text(f"{sort}\n{trace}")
-            print(f"{self.kind} case {number}: {sort}\n  kept in {kept}", flush=True)
+            if not folder.exists():  # the child could not store it
+                shutil.copytree(self.out / "case", folder, symlinks=True, dirs_exist_ok=True)
+            (folder / "trace.txt").write_text(f"{sort}\n{trace}")
+            print(f"{self.kind} case {number}: {sort}\n  kept in {folder}", flush=True)
 
-    def tell(self) -> None:
-        """Print what came of all cases."""
+    def print_summary(self) -> None:
+        """Print the outcomes of all cases."""
         self._log.flush()
         total = self.outcomes.total() + self.findings.total()
         print(f"{self.kind}: {total} cases, {self.findings.total()} findings of {len(self.findings)} sorts", flush=True)
@@ -198,18 +200,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "okl-fuzz")
     parser.add_argument("--only", type=int, help="run this case again, here")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.child is not None:
-        run_cases(asked.kind, asked.seed, asked.child, asked.out)
+    options = parser.parse_args()
+    if options.child is not None:
+        run_cases(options.kind, options.seed, options.child, options.out)
         return
-    if asked.only is not None:
-        print(case(asked.kind, asked.seed, asked.only, asked.out / asked.kind / "only"))
+    if options.only is not None:
+        print(case(options.kind, options.seed, options.only, options.out / options.kind / "only"))
         return
-    kinds = KINDS if asked.kind == "all" else (asked.kind,)
+    kinds = KINDS if options.kind == "all" else (options.kind,)
     for kind in kinds:
-        fuzzing = Fuzzing(kind, asked.seed, asked.out)
-        fuzzing.run(60.0 * asked.minutes / len(kinds))
-        fuzzing.tell()
+        fuzzing = Fuzzing(kind, options.seed, options.out)
+        fuzzing.run(60.0 * options.minutes / len(kinds))
+        fuzzing.print_summary()
 
 
 if __name__ == "__main__":

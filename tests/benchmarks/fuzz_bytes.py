@@ -1,4 +1,4 @@
-"""Bytes as they come out of bad disks, torn transfers and well-meant edits."""
+"""Bytes as produced by bad disks, interrupted transfers and manual edits."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ ODD = (
 
 
 def damaged(content: bytes, rng: np.random.Generator, tail: int = 0) -> bytes:
-    """Content after 1 to 4 mutations.
+    """Return the content after 1 to 4 mutations.
 
-    tail : half of the mutations fall into so many last bytes, where Parquet keeps what all else goes by; 0: anywhere
+    tail : half of the mutations are in the last `tail` bytes, where Parquet stores its metadata; 0: anywhere
     """
     for _ in range(int(rng.integers(1, 5))):
         first = max(0, len(content) - tail) if tail and rng.random() < 0.5 else 0
@@ -34,15 +34,15 @@ def damaged(content: bytes, rng: np.random.Generator, tail: int = 0) -> bytes:
 
 
 def _once(content: bytes, rng: np.random.Generator, first: int) -> bytes:
-    at = int(rng.integers(first, max(first + 1, len(content))))
+    position = int(rng.integers(first, max(first + 1, len(content))))
     size = int(2 ** rng.uniform(0, 8))
     kind = rng.choice(
         ["flip", "set", "cut", "drop", "insert", "repeat", "zero", "swap"], p=[0.4, 0.2, *[0.08] * 4, 0.04, 0.04]
     )
-    head, body, rest = content[:at], content[at : at + size], content[at + size :]
-    if kind in ("flip", "set") and at < len(content):
-        new = content[at] ^ 1 << int(rng.integers(8)) if kind == "flip" else int(rng.integers(256))
-        return head + bytes([new]) + content[at + 1 :]
+    head, body, rest = content[:position], content[position : position + size], content[position + size :]
+    if kind in ("flip", "set") and position < len(content):
+        new = content[position] ^ 1 << int(rng.integers(8)) if kind == "flip" else int(rng.integers(256))
+        return head + bytes([new]) + content[position + 1 :]
     if kind == "cut":
         return head
     if kind == "drop":

@@ -1,8 +1,8 @@
 """One case of fuzzing checkpoints: an unfinished run is damaged, then resumed as `okl train --resume` does it.
 
-Most cases leave the digests as they are: the run ends with the same bits as an undisturbed one, or is refused in a
-sentence with exit code 2. The others sign what they changed in the head, or a state that is nested deeply: the run may
-then end otherwise, but in a sentence.
+Most cases keep the digests: the run must end with the same bits as an undisturbed one, or be refused in a sentence with
+exit code 2. The others sign their change of the head, or a deeply nested state: the run may then have another result or
+exit code, but must end with a sentence.
 """
 
 from __future__ import annotations
@@ -40,47 +40,49 @@ RUNS: dict[str, dict[str, Any]] = {
     "local": {"solver": "local", "cell_rows": 100, "partitions": 3},
     "source": {"frequencies": 20, "passes": 2},
 }
-"""All but the last learn from a data set beside the run; the last one has its rows in its own folder."""
+"""All but the last train on a data set outside of the run; the last one stores its rows in its own folder."""
 STEPS = {"mix": 2, "budget": 2, "local": 1, "c-svm": 7}  # others: 3; after the fifth, c-svm has files of shards
 LATER = "later"
 RESULTS = ("weights_sha256", "curve", "convergence")
 
 
 def make_unfinished(folder: Path) -> None:
-    """Interrupt each run, and write beside it the bits that it would have, unless this code has made them."""
+    """Interrupt each run, and write the expected bits next to it, unless the same code has made them before."""
     done = folder / "done"
     if done.exists() and done.read_text() == source_sha256():
         return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     pq.write_table(curved(1000), folder / "rows.parquet")
-    asked = settings_from(IngestSettings, {"target": "y", "rows_per_shard": 250, "split_column": "split"}, "fuzz")
-    ingest(folder / "rows.parquet", folder / "data", asked)
+    ingest_settings = settings_from(
+        IngestSettings, {"target": "y", "rows_per_shard": 250, "split_column": "split"}, "fuzz"
+    )
+    ingest(folder / "rows.parquet", folder / "data", ingest_settings)
     for name, values in RUNS.items():
-        place = folder / name
+        run_folder = folder / name
         data = folder / ("rows.parquet" if name == "source" else "data")
-        needed = {"data": str(data), "threads": 1, "checkpoint_rounds": 1} | values
-        whole = train(settings_from(TrainSettings, needed | {"out": str(place / "whole")}, "fuzz"))
-        (place / "bits.json").write_text(json.dumps({key: whole.get(key) for key in RESULTS}))
-        shutil.rmtree(place / "whole")
+        options = {"data": str(data), "threads": 1, "checkpoint_rounds": 1} | values
+        complete = train(settings_from(TrainSettings, options | {"out": str(run_folder / "whole")}, "fuzz"))
+        (run_folder / "bits.json").write_text(json.dumps({key: complete.get(key) for key in RESULTS}))
+        shutil.rmtree(run_folder / "whole")
         with suppress(KeyboardInterrupt):
-            later = settings_from(TrainSettings, needed | {"out": str(place / LATER)}, "fuzz")
-            train(later, Breaker("learn", STEPS.get(name, 3) + 1))  # the stage itself counts as a step
-        find_unfinished(str(place / LATER))
+            unfinished_settings = settings_from(TrainSettings, options | {"out": str(run_folder / LATER)}, "fuzz")
+            train(unfinished_settings, Breaker("learn", STEPS.get(name, 3) + 1))  # the stage itself counts as a step
+        find_unfinished(str(run_folder / LATER))
     done.write_text(source_sha256())
 
 
 def checkpoint_case(rng: Rng, folder: Path, runs: Path) -> str:
-    """Run a case in an empty folder; return what came of it in words."""
+    """Run a case in an empty folder; return its outcome as text."""
     names = sorted(path.name for path in runs.iterdir() if (path / "bits.json").exists())
     origin = runs / names[int(rng.integers(len(names)))]
-    (whole,) = origin.glob(f".{LATER}.unfinished-*")
-    broken = folder / whole.name
-    shutil.copytree(whole, broken, symlinks=True)
-    (newest,) = checkpoints_in(broken)
-    how = [_damage, _damage, _damage, _remove, _stray, _edit_head, _nest_state][int(rng.integers(7))]
-    signed = how(rng, broken, newest)
-    (folder / "told.txt").write_text(f"{origin.name}: {how.__name__}")
+    (original,) = origin.glob(f".{LATER}.unfinished-*")
+    damaged_run = folder / original.name
+    shutil.copytree(original, damaged_run, symlinks=True)
+    (newest,) = checkpoints_in(damaged_run)
+    change = [_damage, _damage, _damage, _remove, _stray, _edit_head, _nest_state][int(rng.integers(7))]
+    signed = change(rng, damaged_run, newest)
+    (folder / "told.txt").write_text(f"{origin.name}: {change.__name__}")
     code, out, err = _resumed(folder / LATER)
     last = (err.splitlines() or [""])[-1]
     assert "Traceback" not in err, err
@@ -88,15 +90,15 @@ def checkpoint_case(rng: Rng, folder: Path, runs: Path) -> str:
         result = json.loads(out.splitlines()[-1])
         same = {key: result.get(key) for key in RESULTS} == json.loads((origin / "bits.json").read_text())
         assert same or signed, "other bits, and not a word"
-        return f"{'same' if same else 'other'} bits {how.__name__}"
+        return f"{'same' if same else 'other'} bits {change.__name__}"
     assert code == 2 or signed, f"exit code {code}: {err}"
     assert last.startswith("Error: "), err
     assert 25 < len(last) < 500, last
     assert last.endswith("."), last
     assert last.count(" is damaged: ") < 2, last
     assert "object at 0x" not in last, last
-    assert _content(whole) != _content(broken), "a whole run was refused"
-    return f"refused {how.__name__}: {code} {last}"
+    assert _content(original) != _content(damaged_run), "a whole run was refused"
+    return f"refused {change.__name__}: {code} {last}"
 
 
 def _resumed(run: Path) -> tuple[int, str, str]:
@@ -111,7 +113,7 @@ def _resumed(run: Path) -> tuple[int, str, str]:
 
 
 def _content(folder: Path) -> dict[str, str]:
-    """Return all that is in a folder, with the digests of files."""
+    """Return all paths in a folder, with the digests of files."""
     names = {str(path.relative_to(folder)): "" for path in folder.rglob("*")}
     return names | {str(path.relative_to(folder)): file_sha256(path) for path in _files(folder)}
 
@@ -123,7 +125,7 @@ def _files(folder: Path) -> list[Path]:
 def _damage(rng: Rng, run: Path, newest: Path) -> bool:
     path = _chosen(rng, run)
     content = path.read_bytes()
-    path.unlink()  # it may be a link to another one
+    path.unlink()  # the file may be a link to another one
     path.write_bytes(b"[" * 100_000 if rng.random() < 0.05 else damaged(content, rng))
     return False
 
@@ -137,10 +139,10 @@ def _remove(rng: Rng, run: Path, newest: Path) -> bool:
 
 
 def _stray(rng: Rng, run: Path, newest: Path) -> bool:
-    """Put something beside the checkpoint, or a broken one after it."""
-    place = [run, run / CHECKPOINT, newest][int(rng.integers(3))]
+    """Put a file or folder next to the checkpoint, or a broken checkpoint after it."""
+    folder = [run, run / CHECKPOINT, newest][int(rng.integers(3))]
     name = rng.choice([newest.name[:-6] + "000099", "x", "x-000001", newest.name + "~", "model-1", ".model.partial"])
-    _put(rng, place / str(name), b"{}")
+    _put(rng, folder / str(name), b"{}")
     return False
 
 
@@ -168,7 +170,7 @@ def _edit_head(rng: Rng, run: Path, newest: Path) -> bool:
         change_somewhere(rng, head)
     if rng.random() < 0.2:
         head["sizes"] = {"../../../stray.npy": 3}
-    with suppress(ValueError):  # what JSON cannot hold stays as it was
+    with suppress(ValueError):  # values that JSON cannot represent are not written
         (newest / HEAD).write_bytes(sealed(head))
     return True
 

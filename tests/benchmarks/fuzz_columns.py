@@ -1,4 +1,4 @@
-"""Columns of every type that Arrow has, odd values among them: what fuzzing ingest makes tables of."""
+"""Columns of every Arrow type, with odd values, for the tables of fuzzing ingest."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def any_column(rng: Rng, rows: int, name: str) -> Any:
         return pa.array(rng.integers(0, 2, rows))
     kinds = list(MAKERS)
     usual = rng.random() < 0.6
-    made = MAKERS["float" if usual else str(rng.choice(kinds))](rng, rows)
-    if rng.random() < 0.15 and rows and not pa.types.is_null(made.type):
+    column = MAKERS["float" if usual else str(rng.choice(kinds))](rng, rows)
+    if rng.random() < 0.15 and rows and not pa.types.is_null(column.type):
         mask = pa.array(rng.random(rows) < 0.1)
         try:
-            made = pa.compute.if_else(mask, pa.scalar(None, made.type), made)
+            column = pa.compute.if_else(mask, pa.scalar(None, column.type), column)
         except pa.ArrowException:
-            return made
-    return made
+            return column
+    return column
 
 
 def _floats(rng: Rng, rows: int) -> Any:
@@ -95,7 +95,7 @@ def _times(rng: Rng, rows: int) -> Any:
         return pa.array(
             rng.integers(-(2**31), 2**31 - 1, rows) if wide else rng.integers(0, 20_000, rows), pa.int32()
         ).cast(kind)
-    most = 2**63 // (1000 if "[s" in str(kind) else 1) - 1  # Parquet holds no seconds: they become milliseconds
+    most = 2**63 // (1000 if "[s" in str(kind) else 1) - 1  # Parquet has no seconds: they become milliseconds
     values = rng.integers(-most, most, rows) if wide else rng.integers(0, 2_000_000_000, rows)
     if pa.types.is_date64(kind):
         values = values // 86_400_000 * 86_400_000

@@ -1,4 +1,4 @@
-"""A case of fuzzing ingest: a drawn source under drawn options is refused in a sentence, or its data set is sound."""
+"""A case of fuzzing ingest: a random source with random options is refused in a sentence, or its data set is valid."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from okl.data.reading import read_rows
 from okl.foundation.errors import OklError
 from okl.foundation.settings import IngestSettings, settings_from
 from tests.benchmarks.fuzz_columns import Rng
-from tests.benchmarks.fuzz_sources import Made, make_source
+from tests.benchmarks.fuzz_sources import Source, make_source
 
 USUAL_BLOCK, USUAL_CHUNK = csv.BLOCK_BYTES, sources.CHUNK_BYTES
 
 
 def ingest_case(rng: Rng, folder: Path) -> str:
-    """Run a case in an empty folder; what came of it in words. Anything but OklError that it raises is a finding."""
+    """Run a case in an empty folder; return its outcome as text. Every exception except OklError is a finding."""
     (folder / "in").mkdir()
-    made = make_source(rng, folder / "in")
-    options = draw_options(rng, made.columns)
+    source = make_source(rng, folder / "in")
+    options = draw_options(rng, source.columns)
     (folder / "options.txt").write_text(repr(options))
     _set_blocks(small=bool(rng.random() < 0.3))
     before = sorted(folder.rglob("*"))
     try:
         settings = settings_from(IngestSettings, options, "fuzz")
-        data = ingest(made.path, folder / "out" / "data", settings).dataset
+        data = ingest(source.path, folder / "out" / "data", settings).dataset
     except OklError as error:
         check_sentence(error)
         after = sorted(folder.rglob("*"))
         assert after == before, f"left behind: {set(after) - set(before)}"
-        return f"refused {made.told}: {error}"
-    _check(data, made, settings, folder)
-    return f"accepted {made.told}"
+        return f"refused {source.description}: {error}"
+    _check(data, source, settings, folder)
+    return f"accepted {source.description}"
 
 
 def draw_options(rng: Rng, columns: tuple[str, ...]) -> dict[str, Any]:
-    """Options of ingest at random, most of them as they are by themselves."""
-    some = [name for name in columns if name != "y" or rng.random() < 0.05] or ["y"]
+    """Return random options of ingest, most of them defaults."""
+    names_of_columns = [name for name in columns if name != "y" or rng.random() < 0.05] or ["y"]
 
     def column() -> str:
-        return some[int(rng.integers(len(some)))] if rng.random() < 0.97 else "none such"
+        return names_of_columns[int(rng.integers(len(names_of_columns)))] if rng.random() < 0.97 else "none such"
 
-    drawn: dict[str, Any] = {
+    values: dict[str, Any] = {
         "target": column() if rng.random() < 0.2 else None,
         "task": str(rng.choice(["binary", "multiclass", "regression"])),
         "holdout": _holdout(rng, columns),
@@ -76,10 +76,10 @@ def draw_options(rng: Rng, columns: tuple[str, ...]) -> dict[str, Any]:
         "rows_per_shard": 0.4,
         "hash_columns": 0.05,
     }
-    if drawn["scale_target"] and rng.random() < 0.9:
-        drawn["scale_target"] = None
-    kept = {name: value for name, value in drawn.items() if rng.random() < share.get(name, 0.12)}
-    return {name: value for name, value in kept.items() if value is not None}
+    if values["scale_target"] and rng.random() < 0.9:
+        values["scale_target"] = None
+    chosen = {name: value for name, value in values.items() if rng.random() < share.get(name, 0.12)}
+    return {name: value for name, value in chosen.items() if value is not None}
 
 
 def _holdout(rng: Rng, columns: tuple[str, ...]) -> float | str:
@@ -88,7 +88,7 @@ def _holdout(rng: Rng, columns: tuple[str, ...]) -> float | str:
 
 
 def check_sentence(error: OklError) -> None:
-    """A message is one line that says something, and shows no inside of Python."""
+    """Check that a message is one meaningful line without internals of Python."""
     text = str(error)
     assert "\n" not in text, f"more than a line: {text!r}"
     assert len(text) > 25, f"too short: {text!r}"
@@ -98,31 +98,33 @@ def check_sentence(error: OklError) -> None:
 
 
 def _set_blocks(small: bool) -> None:
-    """Blocks that text is read in: so small that lines and quotes meet their ends, or as they are."""
+    """Set the block sizes of text: so small that lines and quotes cross block ends, or the defaults."""
     csv.BLOCK_BYTES = 16384 if small else USUAL_BLOCK
     csv.RANGE_BYTES = 4 * csv.BLOCK_BYTES
     sources.CHUNK_BYTES = 512 if small else USUAL_CHUNK
 
 
-def _check(data: Dataset, made: Made, settings: IngestSettings, folder: Path) -> None:
+def _check(data: Dataset, source: Source, settings: IngestSettings, folder: Path) -> None:
     assert open_dataset(data.folder) == data
     verify(data)
     rows = data.rows("train") + data.rows("test")
     read = read_manifest(data.folder).source["rows"]
-    told = any("rows were dropped for" in warning for warning in data.warnings)  # rows without a target, too
-    assert rows == read or (told and rows < read), f"{rows} of {read} rows"
-    assert made.rows is None or made.rows == read, f"{read} rows were read of {made.rows}"
+    has_dropped = any(
+        "rows were dropped for" in warning for warning in data.warnings
+    )  # including rows without a target
+    assert rows == read or (has_dropped and rows < read), f"{rows} of {read} rows"
+    assert source.rows is None or source.rows == read, f"{read} rows were read of {source.rows}"
     inputs, targets = _all_rows(data)
     assert inputs.shape == (rows, data.schema.n_features)
     assert np.isfinite(inputs).all(), f"inputs that are not finite: {np.argwhere(~np.isfinite(inputs))[:3]}"
     assert np.isfinite(targets).all(), "targets that are not finite"
     _check_targets(data, targets)
-    again = ingest(made.path, data.folder, settings)
+    again = ingest(source.path, data.folder, settings)
     assert not again.changed, "the same source and settings made it anew"
-    if settings.holdout is None and "split" not in made.columns and settings.split_column is None:
-        by = ingest(made.path, folder / "by", settings, reference=data.schema).dataset
-        same, _ = _all_rows(by)
-        np.testing.assert_array_equal(same, inputs, "rows held to their own schema")
+    if settings.holdout is None and "split" not in source.columns and settings.split_column is None:
+        ingested = ingest(source.path, folder / "by", settings, reference=data.schema).dataset
+        inputs_again, _ = _all_rows(ingested)
+        np.testing.assert_array_equal(inputs_again, inputs, "rows held to their own schema")
 
 
 def _all_rows(data: Dataset) -> tuple[Any, Any]:

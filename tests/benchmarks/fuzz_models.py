@@ -1,7 +1,7 @@
 """One case of fuzzing models: a saved model is damaged; it is refused in a sentence, or predicts as before.
 
-Half of the cases leave the digests as they are, as a bad disk does: no change may go unnoticed. The others sign what
-they changed, as a person who edits a model might: it may then predict something else, but raise nothing but OklError.
+Half of the cases keep the digests, as on a bad disk: every change must be noticed. The others sign their change, as a
+person who edits a model might: the model may then have other predictions, but may raise only OklError.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ODD: tuple[Any, ...] = (
 
 
 def make_models(folder: Path) -> None:
-    """Save the models that are damaged, each with rows and what it predicts for them, unless they are there."""
+    """Save the models to damage, each with rows and its predictions for them, unless they exist."""
     if (folder / "done").exists():
         return
     shutil.rmtree(folder, ignore_errors=True)
@@ -53,28 +53,28 @@ def make_models(folder: Path) -> None:
     trainings += [(data, f"fogd {data}", TRAINED["fogd"]) for data in ("multiclass", "regression", "mixed")]
     for data, name, options in trainings:
         pq.write_table(tables[data], folder / f"{data}.parquet")
-        asked = {"target": "label" if data == "mixed" else "y", "scale": "standard"}
-        asked |= {"dates": "parts", "missing": "mean"} if data == "mixed" else {}
-        place = folder / name
-        result = okl.train(folder / f"{data}.parquet", ingest=asked, out=str(folder / "run"), **options)
-        shutil.move(result["model"], place)
+        ingest_options = {"target": "label" if data == "mixed" else "y", "scale": "standard"}
+        ingest_options |= {"dates": "parts", "missing": "mean"} if data == "mixed" else {}
+        model_folder = folder / name
+        result = okl.train(folder / f"{data}.parquet", ingest=ingest_options, out=str(folder / "run"), **options)
+        shutil.move(result["model"], model_folder)
         shutil.rmtree(folder / "run")
-        _predicted(place, tables[data].slice(0, 20).drop_columns([asked["target"]]))
+        _store_predictions(model_folder, tables[data].slice(0, 20).drop_columns([ingest_options["target"]]))
     for case in dict.fromkeys(CASES):
-        place = folder / f"{case.kind} {case.task} {case.precision}"
-        save_model(case.model(), place)
-        _predicted(place, pa.table({f"x{i}": column for i, column in enumerate(raw_rows(20).T)}))
+        model_folder = folder / f"{case.kind} {case.task} {case.precision}"
+        save_model(case.model(), model_folder)
+        _store_predictions(model_folder, pa.table({f"x{i}": column for i, column in enumerate(raw_rows(20).T)}))
     assert len(raw_rows(1).T) == N_INPUTS
     (folder / "done").touch()
 
 
-def _predicted(place: Path, rows: pa.Table) -> None:
-    pq.write_table(rows, place / "rows.parquet")
-    (place / "predictions.json").write_text(json.dumps(predictions(place, place)))
+def _store_predictions(model: Path, rows: pa.Table) -> None:
+    pq.write_table(rows, model / "rows.parquet")
+    (model / "predictions.json").write_text(json.dumps(predictions(model, model)))
 
 
 def predictions(model: Path, rows: Path) -> list[Any]:
-    """What a model predicts for the rows that were kept, scores and labels."""
+    """Return the scores and labels of a model for the stored rows."""
     loaded = okl.load(model)
     table = pd.read_parquet(rows / "rows.parquet")
     labels = loaded.predict(table)
@@ -83,40 +83,41 @@ def predictions(model: Path, rows: Path) -> list[Any]:
 
 
 def model_case(rng: Rng, folder: Path, models: Path) -> str:
-    """Run a case in an empty folder; what came of it in words. Anything but OklError that it raises is a finding."""
+    """Run a case in an empty folder; return its outcome as text. Every exception except OklError is a finding."""
     names = sorted(path.name for path in models.iterdir() if path.is_dir())
-    whole = models / names[int(rng.integers(len(names)))]
-    broken = folder / "model"
-    broken.mkdir()
+    original = models / names[int(rng.integers(len(names)))]
+    damaged_model = folder / "model"
+    damaged_model.mkdir()
     for name in (DESCRIPTION, WEIGHTS):
-        shutil.copyfile(whole / name, broken / name)
-    how = [_damage, _damage, _edit, _edit, _reweigh, _remove][int(rng.integers(6))]
-    signed = how(rng, broken)
-    (folder / "told.txt").write_text(f"{whole.name}: {how.__name__}")
+        shutil.copyfile(original / name, damaged_model / name)
+    change = [_damage, _damage, _edit, _edit, _reweigh, _remove][int(rng.integers(6))]
+    signed = change(rng, damaged_model)
+    (folder / "told.txt").write_text(f"{original.name}: {change.__name__}")
     same = all(
-        (broken / n).is_file() and (broken / n).read_bytes() == (whole / n).read_bytes() for n in (DESCRIPTION, WEIGHTS)
+        (damaged_model / n).is_file() and (damaged_model / n).read_bytes() == (original / n).read_bytes()
+        for n in (DESCRIPTION, WEIGHTS)
     )
     try:
-        found = predictions(broken, whole)
+        predicted = predictions(damaged_model, original)
     except OklError as error:
         check_sentence(error)
         assert not same, "a whole model was refused"
-        return f"refused {how.__name__}: {error}"
-    equal = json.dumps(found) == (whole / "predictions.json").read_text()
+        return f"refused {change.__name__}: {error}"
+    equal = json.dumps(predicted) == (original / "predictions.json").read_text()
     assert signed or equal, "other predictions, and not a word"
     assert signed or same, "changed bytes went unnoticed"
-    return f"{'same' if equal else 'other'} predictions {how.__name__}"
+    return f"{'same' if equal else 'other'} predictions {change.__name__}"
 
 
 def _damage(rng: Rng, model: Path) -> bool:
     path = model / (DESCRIPTION, WEIGHTS)[int(rng.integers(2))]
     content = path.read_bytes()
-    path.write_bytes(_words(rng, content) if rng.random() < 0.2 else damaged(content, rng))
+    path.write_bytes(_insert_bad_json(rng, content) if rng.random() < 0.2 else damaged(content, rng))
     return False
 
 
-def _words(rng: Rng, content: bytes) -> bytes:
-    """Bytes that JSON parsers trip over, somewhere."""
+def _insert_bad_json(rng: Rng, content: bytes) -> bytes:
+    """Insert bytes that break JSON parsers at a random position."""
     odd = (
         b"NaN",
         b"Infinity",
@@ -130,8 +131,8 @@ def _words(rng: Rng, content: bytes) -> bytes:
         b",",
         b" " * 10,
     )
-    at = int(rng.integers(len(content)))
-    return content[:at] + odd[int(rng.integers(len(odd)))] + content[at + int(rng.integers(0, 4)) :]
+    position = int(rng.integers(len(content)))
+    return content[:position] + odd[int(rng.integers(len(odd)))] + content[position + int(rng.integers(0, 4)) :]
 
 
 def _remove(rng: Rng, model: Path) -> bool:
@@ -189,11 +190,11 @@ def _odd(rng: Rng) -> Any:
 
 
 def sign(model: Path, description: dict[str, Any]) -> None:
-    """Write a description with the digest that belongs to it, whatever it holds."""
+    """Write a description with its valid digest."""
     description.pop("description_sha256", None)
     body = json.dumps(description, indent=1, ensure_ascii=False).encode(errors="surrogatepass")
-    stated = description | {"description_sha256": hashlib.sha256(body).hexdigest()}
-    (model / DESCRIPTION).write_bytes(json.dumps(stated, indent=1, ensure_ascii=False).encode(errors="surrogatepass"))
+    signed = description | {"description_sha256": hashlib.sha256(body).hexdigest()}
+    (model / DESCRIPTION).write_bytes(json.dumps(signed, indent=1, ensure_ascii=False).encode(errors="surrogatepass"))
 
 
 def _reweigh(rng: Rng, model: Path) -> bool:
@@ -205,18 +206,18 @@ def _reweigh(rng: Rng, model: Path) -> bool:
         numbers = damaged(numbers, rng)
     else:
         name = list(header)[int(rng.integers(len(header)))]
-        _retell(rng, header, name)
-    told = json.dumps(header, separators=(",", ":")).encode()
-    told += b" " * (-len(told) % 8)
-    content = len(told).to_bytes(8, "little") + told + numbers
+        _change_header(rng, header, name)
+    header_bytes = json.dumps(header, separators=(",", ":")).encode()
+    header_bytes += b" " * (-len(header_bytes) % 8)
+    content = len(header_bytes).to_bytes(8, "little") + header_bytes + numbers
     (model / WEIGHTS).write_bytes(content)
     description = json.loads((model / DESCRIPTION).read_text())
     sign(model, description | {"weights_sha256": hashlib.sha256(content).hexdigest()})
     return True
 
 
-def _retell(rng: Rng, header: dict[str, Any], name: str) -> None:
-    """Change what the header says of one array."""
+def _change_header(rng: Rng, header: dict[str, Any], name: str) -> None:
+    """Change the header entry of one array."""
     entry = header[name]
     shape = entry.get("shape", [1])
     kind = rng.choice(["shape", "flat", "turn", "dtype", "name", "remove", "odd", "huge", "empty"])

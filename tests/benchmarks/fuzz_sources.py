@@ -1,4 +1,4 @@
-"""Sources for fuzzing ingest: tables of all types that Arrow has, CSV of odd words, svmlight text of odd numbers."""
+"""Sources for fuzzing ingest: tables of all Arrow types, CSV with odd words, svmlight text with odd numbers."""
 
 from __future__ import annotations
 
@@ -43,41 +43,41 @@ PAIRS = (
 CODECS = ("utf-8", "utf-8-sig", "utf-16", "latin-1", "utf-32-le", "shift_jis")
 
 
-class Made(NamedTuple):
-    """A source: what to ingest, its columns as far as known, its rows if nothing was damaged, and what it is."""
+class Source(NamedTuple):
+    """A source: its path, its known columns, its number of rows if not damaged, and a description."""
 
     path: Path
     columns: tuple[str, ...]
     rows: int | None
-    told: str
+    description: str
 
 
-def make_source(rng: Rng, folder: Path) -> Made:
+def make_source(rng: Rng, folder: Path) -> Source:
     """Write a source of one file, sometimes two of the same kind, into the folder; about half of them damaged."""
     kind = str(rng.choice(["parquet", "csv", "svmlight"], p=[0.5, 0.3, 0.2]))
     ending = {"parquet": "parquet", "csv": "csv", "svmlight": str(rng.choice(["svm", "txt"]))}[kind]
     shape, rows, columns = _shape(rng), 0, tuple[str, ...]()
     files = 2 if rng.random() < 0.1 else 1
     packing = str(rng.choice([*PACKED])) if kind != "parquet" and rng.random() < 0.3 else ""
-    harmed = False
+    is_damaged = False
     for number in range(files):
         again = np.random.default_rng(shape) if rng.random() < 0.8 else rng
         path = folder / f"s{number}.{ending}"
-        made, columns = {"parquet": _parquet, "csv": _csv, "svmlight": _svmlight}[kind](again, path)
-        rows += made
+        n_made, columns = {"parquet": _parquet, "csv": _csv, "svmlight": _svmlight}[kind](again, path)
+        rows += n_made
         if packing:
             path = _packed(path, packing)
         if rng.random() < 0.4:
             content = path.read_bytes()
             changed = damaged(content, rng, 600 if kind == "parquet" else 0)
             path.write_bytes(changed)
-            harmed |= changed != content
-    known = rows if rows > 0 and not harmed and kind == "parquet" else None
-    return Made(path if files == 1 else folder, columns, known, f"{kind}{' damaged' if harmed else ''}")
+            is_damaged |= changed != content
+    n_rows = rows if rows > 0 and not is_damaged and kind == "parquet" else None
+    return Source(path if files == 1 else folder, columns, n_rows, f"{kind}{' damaged' if is_damaged else ''}")
 
 
 def _packed(path: Path, ending: str) -> Path:
-    """The file, compressed as a further ending of its name says."""
+    """Compress the file according to an additional ending; return its new path."""
     packed = path.with_name(path.name + ending)
     with pa.output_stream(str(packed)) as stream:
         stream.write(path.read_bytes())
@@ -118,11 +118,13 @@ def _parquet(rng: Rng, path: Path) -> tuple[int, tuple[str, ...]]:
     }
     try:
         pq.write_table(table, path, **options)
-    except (pa.ArrowException, OSError, ValueError):  # a type that Parquet, or its older version, does not have
-        kept = [
-            i for i, one in enumerate(arrays) if pa.types.is_primitive(one.type) and not pa.types.is_float16(one.type)
+    except (pa.ArrowException, OSError, ValueError):  # a type that this version of Parquet does not have
+        writable = [
+            i
+            for i, array in enumerate(arrays)
+            if pa.types.is_primitive(array.type) and not pa.types.is_float16(array.type)
         ]
-        table = table.select(kept) if kept else pa.table({"y": pa.array(np.arange(rows) % 2)})
+        table = table.select(writable) if writable else pa.table({"y": pa.array(np.arange(rows) % 2)})
         pq.write_table(table, path)
     return rows, tuple(table.column_names)
 
@@ -141,16 +143,16 @@ def _csv(rng: Rng, path: Path) -> tuple[int, tuple[str, ...]]:
         except pa.ArrowException:
             pass
     comma, end = (
-        str(rng.choice(few, p=p))
-        for few, p in (((",", ";", "\t"), (0.8, 0.15, 0.05)), (("\n", "\r\n", "\r"), (0.7, 0.2, 0.1)))
+        str(rng.choice(choices, p=p))
+        for choices, p in (((",", ";", "\t"), (0.8, 0.15, 0.05)), (("\n", "\r\n", "\r"), (0.7, 0.2, 0.1)))
     )
     odd = rng.random() * float(rng.choice([0.0, 0.0, 0.02, 0.3]))
     cells = rng.normal(size=(rows, len(names))).round(3).astype(str).astype(object)
     if comma == ";" and rows and rng.random() < 0.7:
         cells = np.char.replace(cells.astype(str), ".", ",").astype(object)
-    where = rng.random(cells.shape) < odd
+    is_odd = rng.random(cells.shape) < odd
     words = WORDS if rng.random() < 0.4 else [word for word in WORDS if comma not in word and '"' not in word]
-    cells[where] = rng.choice(np.array(words, dtype=object), int(where.sum()))
+    cells[is_odd] = rng.choice(np.array(words, dtype=object), int(is_odd.sum()))
     cells[:, names.index("y")] = rng.choice(["0", "1"] if rng.random() < 0.7 else ["yes", "no", "1"], rows)
     lines = [comma.join(row) for row in [names, *cells.tolist()]]
     if rng.random() < 0.05 and rows:

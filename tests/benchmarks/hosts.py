@@ -1,4 +1,4 @@
-"""Four hosts in network namespaces: every solver, and hosts that are cut off.
+"""Four hosts in network namespaces: every solver, and disconnected hosts.
 
     python -m tests.benchmarks.hosts [solvers|cuts|all]
 
@@ -31,7 +31,7 @@ LATENCY_MS, MOST_SECONDS = 1.0, 240.0
 
 
 class Remote:
-    """The driver's process; asks it, and gives up after a while."""
+    """The driver's process, with requests that have a time limit."""
 
     def __init__(self, hosts: Hosts, folder: Path) -> None:
         address = f"tcp://{hosts.address(SCHEDULER)}:8786"
@@ -40,8 +40,8 @@ class Remote:
         self.hosts = hosts
         assert self._answer()["workers"] == len(WORKERS)
 
-    def ask(self, name: str, *arguments: Any) -> dict[str, Any]:
-        """What the driver answers."""
+    def request(self, name: str, *arguments: Any) -> dict[str, Any]:
+        """Return the driver's answer to a request."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([name, arguments]).encode() + b"\n")
         self._process.stdin.flush()
@@ -58,7 +58,7 @@ class Remote:
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[Remote]:
-    """Scheduler and workers on their hosts, and a driver."""
+    """Start a scheduler and workers on their hosts, and a driver."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
     with Hosts([DRIVER, SCHEDULER, *WORKERS], LATENCY_MS) as hosts:
         quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -70,7 +70,7 @@ def cluster(folder: Path) -> Iterator[Remote]:
 
 
 def start_worker(hosts: Hosts, name: str, folder: Path, environment: dict[str, str], quiet: dict[str, Any]) -> None:
-    """A worker process on a host."""
+    """Start a worker process on a host."""
     scheduler = f"tcp://{hosts.address(SCHEDULER)}:8786"
     command = [sys.executable, "-m", "distributed.cli.dask_worker", scheduler, "--host", hosts.address(name)]
     options = ["--nthreads", "1", "--no-nanny", "--memory-limit", "4GiB", "--no-dashboard"]
@@ -78,14 +78,14 @@ def start_worker(hosts: Hosts, name: str, folder: Path, environment: dict[str, s
 
 
 def every_solver(remote: Remote) -> None:
-    """All cases of the contract, over the wire and in one process."""
-    wrong, begun = [], time.perf_counter()
+    """Run all cases of the contract over the network and in one process."""
+    wrong, start = [], time.perf_counter()
     for name in CASES:
-        answer = remote.ask("case", name)
+        answer = remote.request("case", name)
         if answer.get("bits") != answer.get("expected", 0):
             wrong.append((name, answer))
     solvers = len({solver for solver, _, _ in CASES.values()})
-    same, seconds = len(CASES) - len(wrong), time.perf_counter() - begun
+    same, seconds = len(CASES) - len(wrong), time.perf_counter() - start
     print(
         f"{len(CASES)} cases of {solvers} solvers, {LATENCY_MS:g} ms one way: {same} with the bits of one process, "
         f"{seconds:.0f} s",
@@ -94,25 +94,25 @@ def every_solver(remote: Remote) -> None:
 
 
 def cuts(remote: Remote) -> None:
-    """A worker's host cut off for ten seconds, and then for good, while runs go on."""
+    """Disconnect a worker's host during runs, first for ten seconds, then permanently."""
     for name, case in (("mix", "fogd mix D=400"), ("sum", "c-svm D=400")):
         values = CUT[case] | ({"rounds": 600} if name == "mix" else {"max_iterations": 150})
-        whole = remote.ask("learn", values, 2)
-        for what in ("ten seconds",):
-            cutting = threading.Thread(target=_cut, args=(remote.hosts, 0.4 * whole["seconds"], 10.0))
+        undisturbed = remote.request("learn", values, 2)
+        for duration in ("ten seconds",):
+            cutting = threading.Thread(target=_cut, args=(remote.hosts, 0.4 * undisturbed["seconds"], 10.0))
             cutting.start()
-            found = remote.ask("learn", values, 2)
+            disturbed = remote.request("learn", values, 2)
             cutting.join()
-            _tell(f"{name}, cut off for {what}", whole, found)
+            print_outcome(f"{name}, cut off for {duration}", undisturbed, disturbed)
             time.sleep(3.0)
     for name, case in (("sum", "c-svm D=400"), ("mix", "fogd mix D=400")):
         values = CUT[case] | ({"rounds": 600} if name == "mix" else {"max_iterations": 150})
-        whole = remote.ask("learn", values, 0)
-        cutting = threading.Thread(target=_cut, args=(remote.hosts, 0.4 * whole["seconds"], None))
+        undisturbed = remote.request("learn", values, 0)
+        cutting = threading.Thread(target=_cut, args=(remote.hosts, 0.4 * undisturbed["seconds"], None))
         cutting.start()
-        found = remote.ask("learn", values, 2)
+        disturbed = remote.request("learn", values, 2)
         cutting.join()
-        _tell(f"{name}, cut off for good", whole, found)
+        print_outcome(f"{name}, cut off for good", undisturbed, disturbed)
 
 
 def _cut(hosts: Hosts, after: float, seconds: float | None) -> None:
@@ -123,15 +123,19 @@ def _cut(hosts: Hosts, after: float, seconds: float | None) -> None:
         hosts.mend(WORKERS[0])
 
 
-def _tell(what: str, whole: dict[str, Any], found: dict[str, Any]) -> None:
-    same = found.get("bits") == whole["bits"]
-    took = f"{found['seconds']:.1f} s against {whole['seconds']:.1f}" if "seconds" in found else str(found)
-    print(f"{what}: {'same bits' if same else 'OTHER BITS'}, {took}", flush=True)
+def print_outcome(title: str, undisturbed: dict[str, Any], disturbed: dict[str, Any]) -> None:
+    same = disturbed.get("bits") == undisturbed["bits"]
+    times_text = (
+        f"{disturbed['seconds']:.1f} s against {undisturbed['seconds']:.1f}"
+        if "seconds" in disturbed
+        else str(disturbed)
+    )
+    print(f"{title}: {'same bits' if same else 'OTHER BITS'}, {times_text}", flush=True)
 
 
 def main(part: str = "all") -> None:
     """Print the parts."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # namespaces are removed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that namespaces are removed
     with tempfile.TemporaryDirectory(prefix="okl-hosts-") as folder:
         larger(Path(folder))
         with cluster(Path(folder)) as remote:

@@ -1,4 +1,4 @@
-"""The process on the driver's host: runs solvers on the cluster, as it is told line by line, and answers in JSON.
+"""The process on the driver's host: runs solvers on the cluster, one request per line, and answers in JSON.
 
 python -m tests.benchmarks.hosts_driver SCHEDULER FOLDER
 """
@@ -38,7 +38,7 @@ ROWS, COLUMNS, SHARD_ROWS = 48_000, 20, 4_000
 
 
 def larger(folder: Path) -> Dataset:
-    """Rows that take some work: two classes, several shards."""
+    """Return a larger data set of two classes in several shards."""
     random = np.random.default_rng(5)
     inputs = random.normal(size=(ROWS, COLUMNS)).astype(np.float32)
     curve = np.sin(2.0 * inputs[:, 0]) + inputs[:, 1] * inputs[:, 2] + 0.4 * random.normal(size=ROWS)
@@ -50,49 +50,49 @@ def larger(folder: Path) -> Dataset:
 
 
 def run(solver: Any, data: Dataset, execution: Execution) -> dict[str, Any]:
-    """Learn; digest of the bits, and seconds."""
-    begun = time.perf_counter()
+    """Train; return the digest of the bits, and the seconds."""
+    start = time.perf_counter()
     state = last_state(solver, data, execution)
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     return {"bits": hashlib.sha256(repr(bits(solver, state)).encode()).hexdigest()[:12], "seconds": seconds}
 
 
 def settings_of(values: dict[str, Any], data: Dataset) -> TrainSettings:
-    """Of a run on data."""
+    """Return the settings of a run on data."""
     return settings_from(TrainSettings, {"data": str(data.folder)} | values, "hosts")
 
 
 class Driver:
-    """Answers commands. there, here : where runs go; small, big : data"""
+    """Answers requests. remote, local : executions of runs; small, big : data"""
 
-    def __init__(self, there: Execution, here: Execution, folder: Path) -> None:
-        self._there, self._here = there, here
+    def __init__(self, remote: Execution, local: Execution, folder: Path) -> None:
+        self._remote, self._local = remote, local
         self._small: dict[Task, Dataset] = make_datasets(folder)
         self._big = open_dataset(folder / "larger")
 
     def case(self, name: str) -> dict[str, Any]:
-        """A case of the contract of all solvers, on workers and here."""
+        """Run a case of the contract of all solvers on workers and in this process."""
         solver, columns = solver_of(name, self._small)
-        found = run(solver, columns, self._there)
+        outcome = run(solver, columns, self._remote)
         solver, columns = solver_of(name, self._small)
-        return found | {"expected": run(solver, columns, self._here)["bits"]}
+        return outcome | {"expected": run(solver, columns, self._local)["bits"]}
 
     def learn(self, values: dict[str, Any], workers: int) -> dict[str, Any]:
-        """A run on the larger data; workers 0: in this process."""
+        """Run on the larger data; workers 0: in this process."""
         settings = settings_of(values, self._big)
         columns = training_columns(settings, self._big)
-        execution = self._there if workers else self._here
+        execution = self._remote if workers else self._local
         return run(make_solver(settings, columns), columns, execution)
 
 
 def main(scheduler: str, folder: str) -> None:
     """Answer lines [name, arguments] until there are no more."""
     with (
-        DaskExecution(address=scheduler, n_threads=1, patience_seconds=60.0) as two,
-        LocalExecution(1) as here,
+        DaskExecution(address=scheduler, n_threads=1, patience_seconds=60.0) as remote,
+        LocalExecution(1) as local,
     ):
-        driver = Driver(two, here, Path(folder))
-        print(json.dumps({"workers": two.n_workers}), flush=True)
+        driver = Driver(remote, local, Path(folder))
+        print(json.dumps({"workers": remote.n_workers}), flush=True)
         for line in sys.stdin:
             name, arguments = json.loads(line)
             try:

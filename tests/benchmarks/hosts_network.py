@@ -1,6 +1,6 @@
-"""Hosts that are network namespaces of this machine, joined by a wire with latency that can be cut.
+"""Hosts as network namespaces of this machine, connected by a simulated wire with latency that can be cut.
 
-Each host has one interface, a TUN device; the wire is a process that takes packets from one to another after a while,
+Each host has one interface, a TUN device; the wire is a process that forwards packets after a delay,
 so that it needs no queueing discipline of the kernel (`netem` is often missing). Nothing leaves the namespaces, which
 have no other way out, and are removed with the processes in them. Needs root.
 """
@@ -57,29 +57,29 @@ class Hosts:
             raise
 
     def address(self, name: str) -> str:
-        """Of a host."""
+        """Return the address of a host."""
         return f"{NETWORK}.{self.names.index(name) + 1}"
 
     def start(self, name: str, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Start a process on a host; it ends with all hosts."""
+        """Start a process on a host; it is killed when the hosts are removed."""
         process = subprocess.Popen(["ip", "netns", "exec", self._of(name), *command], **options)
         self._started.append(process)
         return process
 
     def latency(self, milliseconds: float) -> None:
-        """Change it."""
+        """Change the latency."""
         self._latency.value = milliseconds
 
     def cut(self, name: str) -> None:
-        """Take a host's interface down: nothing reaches it, and nobody is told."""
+        """Take a host's interface down: packets are lost without an error."""
         self._exec(name, "link", "set", DEVICE, "down")
 
     def mend(self, name: str) -> None:
-        """Take it up again."""
+        """Take a host's interface up again."""
         self._exec(name, "link", "set", DEVICE, "up")
 
     def counted(self) -> Counts:
-        """Bytes so far, with all headers of IP and TCP, from host (row) to host (column)."""
+        """Return the bytes so far, including IP and TCP headers, from host (row) to host (column)."""
         return np.array(self._counted[:]).reshape(len(self.names), -1)
 
     def _of(self, name: str) -> str:
@@ -119,18 +119,18 @@ def _ip(*words: str) -> None:
 
 
 def _tun(space: Path) -> int:
-    """A new TUN device in a network namespace; its packets are read from and written to the descriptor."""
-    here = os.open("/proc/self/ns/net", os.O_RDONLY)
-    there = os.open(space, os.O_RDONLY)
+    """Return the descriptor of a new TUN device in a network namespace, for reading and writing packets."""
+    own_namespace = os.open("/proc/self/ns/net", os.O_RDONLY)
+    namespace = os.open(space, os.O_RDONLY)
     try:
-        _enter(there)
+        _enter(namespace)
         device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
         fcntl.ioctl(device, TUNSETIFF, struct.pack("16sH22x", DEVICE.encode(), IFF_TUN | IFF_NO_PI))
         return device
     finally:
-        _enter(here)
-        os.close(here)
-        os.close(there)
+        _enter(own_namespace)
+        os.close(own_namespace)
+        os.close(namespace)
 
 
 def _enter(space: int) -> None:
@@ -139,7 +139,7 @@ def _enter(space: int) -> None:
 
 
 def _carry(devices: list[int], counted: Any, latency: Any) -> None:
-    """Take packets from device to device until killed; `counted` by (from, to)."""
+    """Forward packets between devices until killed; `counted` has the bytes by (from, to)."""
     n, waiting = len(devices), deque[tuple[float, int, bytes]]()
     hosts = {device: index for index, device in enumerate(devices)}
     while True:
@@ -156,7 +156,7 @@ def _carry(devices: list[int], counted: Any, latency: Any) -> None:
                         counted[source * n + target] += len(packet)
         while waiting and waiting[0][0] <= time.perf_counter():
             _, target, packet = waiting.popleft()
-            with suppress(OSError):  # that host is cut off, or its queue is full: lost
+            with suppress(OSError):  # if that host is cut off or its queue is full, the packet is lost
                 os.write(devices[target], packet)
 
 

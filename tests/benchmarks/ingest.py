@@ -24,7 +24,7 @@ SETTINGS = IngestSettings(holdout=0.2, scale="standard")
 
 
 def write_source(folder: Path, rows: int) -> None:
-    """Several files of several row groups."""
+    """Write several files of several row groups."""
     folder.mkdir()
     for number in range(FILES):
         inputs = np.random.default_rng(number).normal(size=(COLUMNS, rows // FILES)).astype(np.float32)
@@ -40,13 +40,13 @@ def main(rows: int = 3_200_000) -> None:
         for workers in WORKERS:
             seconds, digests = [], set()
             with open_execution(workers, threads=1) as execution:
-                list(execution.map(abs, range(8)))  # workers import what they need
+                list(execution.map(abs, range(8)))  # workers import their modules
                 for number in range(TIMES):
-                    made = folder / f"{workers}-{number}"
-                    begun = time.perf_counter()
-                    ingest(folder / "source", made, SETTINGS, execution=execution)
-                    seconds.append(time.perf_counter() - begun)
-                    content = b"".join(path.read_bytes() for path in sorted(made.iterdir()))
+                    out = folder / f"{workers}-{number}"
+                    start = time.perf_counter()
+                    ingest(folder / "source", out, SETTINGS, execution=execution)
+                    seconds.append(time.perf_counter() - start)
+                    content = b"".join(path.read_bytes() for path in sorted(out.iterdir()))
                     digests.add(hashlib.sha256(content).hexdigest()[:12])
             best = min(seconds)
             print(f"{workers} workers: {best:.2f} s at best of {TIMES}, {rows / best:,.0f} rows a second, {digests}")

@@ -5,8 +5,8 @@
 Makes ROWS rows (20,000,000 unless said otherwise) x 50 float32 in pieces, by numpy, in a temporary folder (inside
 FOLDER if given; it takes about 9 GB for 20 million rows, and is deleted), brings them through `okl ingest`, and runs
 `okl train --mode mix` on two workers that Dask's own command starts with --memory-limit 1GiB. Where the kernel allows
-it, a control group holds both workers to 2 GiB together, and the system kills whoever goes beyond. What workers spill
-is asked of Dask; their peaks are VmHWM.
+it, a control group limits both workers to 2 GiB together, and the system kills a process that exceeds it. Spilled bytes
+are those that Dask reports; peaks are VmHWM.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OKL = [sys.executable, "-m", "flows.cli"]
 
 
 def make_rows(folder: Path, n_rows: int) -> None:
-    """Two overlapping classes on a curved border, piece by piece."""
+    """Write two overlapping classes with a curved boundary, piece by piece."""
     folder.mkdir()
     direction = np.random.default_rng(0).standard_normal(COLUMNS, dtype=np.float32)
     for number, first in enumerate(range(0, n_rows, PIECE)):
@@ -46,7 +46,7 @@ def make_rows(folder: Path, n_rows: int) -> None:
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[str]:
-    """A scheduler and two workers of a process each, as Dask's commands start them; its address."""
+    """Start a scheduler and two workers by Dask's commands, one process each; yield the scheduler's address."""
     dask = str(Path(sys.executable).with_name("dask"))
     file, quiet = folder / "scheduler.json", subprocess.DEVNULL
     options = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(file)]
@@ -66,13 +66,13 @@ def cluster(folder: Path) -> Iterator[str]:
 
 
 def own_pid() -> int:
-    """Of a worker."""
+    """Return the pid of a worker."""
     return os.getpid()
 
 
 @contextmanager
-def held_to(limit_bytes: int, pids: list[int]) -> Iterator[Path | None]:
-    """Processes in a control group of their own, where there are such; the group."""
+def memory_limit_group(limit_bytes: int, pids: list[int]) -> Iterator[Path | None]:
+    """Move processes into a control group with a memory limit; yield the group, or None if not supported."""
     group = GROUPS / f"okl-limited-{os.getpid()}"
     try:
         group.mkdir()
@@ -93,23 +93,23 @@ def held_to(limit_bytes: int, pids: list[int]) -> Iterator[Path | None]:
 
 
 def peak_bytes(pid: int) -> int:
-    """The most that a process has had in memory."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return 1024 * int(found[1])
+    """Return the peak resident memory of a process."""
+    match = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert match is not None
+    return 1024 * int(match[1])
 
 
 def learn(data: Path, folder: Path, rows: int) -> None:
-    """Run `okl train` on the workers, and print what came of it."""
+    """Run `okl train` on the workers and print the outcome."""
     with cluster(folder) as address, Client(address, set_as_default=False) as client:
         client.wait_for_workers(WORKERS, timeout=60)
         pids = sorted(client.run(own_pid).values())
-        with held_to(WORKERS * LIMIT, pids) as group:
-            begun = time.perf_counter()
+        with memory_limit_group(WORKERS * LIMIT, pids) as group:
+            start = time.perf_counter()
             command = [*OKL, "train", str(data), "--mode", "mix", "--rounds", "4", "--frequencies", "200"]
             command += ["--bandwidth", "8", "--scheduler", address, "--out", str(folder / "run")]
             done = subprocess.run(command, capture_output=True, text=True)
-            seconds = time.perf_counter() - begun
+            seconds = time.perf_counter() - start
             workers = client.scheduler_info(n_workers=-1)["workers"].values()
             limits = [worker["memory_limit"] for worker in workers]
             spilled = [worker["metrics"]["spilled_bytes"] for worker in workers]
@@ -117,8 +117,8 @@ def learn(data: Path, folder: Path, rows: int) -> None:
             peaks = [peak_bytes(pid) for pid in pids] if alive else []
             refused = int((group / "memory.failcnt").read_text()) if group else None
     result = json.loads((folder / "run" / "result.json").read_text()) if done.returncode == 0 else {}
-    told = "" if done.returncode == 0 else done.stderr[-2000:]
-    print(f"okl train: exit {done.returncode}, {seconds:.1f} s in all {told}")
+    error_text = "" if done.returncode == 0 else done.stderr[-2000:]
+    print(f"okl train: exit {done.returncode}, {seconds:.1f} s in all {error_text}")
     print(f"workers: the same two processes at the end: {alive}; limits {limits}; spilled {spilled}")
     print(f"peak memory of workers: {', '.join(f'{peak / 2**20:.0f} MiB' for peak in peaks)} of {LIMIT / 2**20:.0f}")
     print(f"control group of {WORKERS} GiB: {'none here' if group is None else f'{refused} times at its limit'}")
@@ -127,19 +127,19 @@ def learn(data: Path, folder: Path, rows: int) -> None:
         print(f"learning {train:.1f} s: {result['rows'] / train:,.0f} rows a second; test {result['test']}")
 
 
-def main(rows: str = str(ROWS), place: str | None = None) -> None:
-    """Make, ingest, learn; each with its seconds."""
-    with tempfile.TemporaryDirectory(dir=place, prefix="okl-limited-") as name:
+def main(rows: str = str(ROWS), parent: str | None = None) -> None:
+    """Generate, ingest and train; print the seconds of each step."""
+    with tempfile.TemporaryDirectory(dir=parent, prefix="okl-limited-") as name:
         folder = Path(name)
         os.environ |= {"OKL_HOME": str(folder / "home"), "PYTHONPATH": str(Path(__file__).parents[2])}
-        begun = time.perf_counter()
+        start = time.perf_counter()
         make_rows(folder / "source", int(rows))
-        made = time.perf_counter()
+        ingest_start = time.perf_counter()
         data = folder / "data"
         command = [*OKL, "ingest", str(folder / "source"), str(data), "--target", "y", "--holdout", "0.05"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        seconds = time.perf_counter() - made
-        print(f"{int(rows):,} rows made in {made - begun:.1f} s, ingested in {seconds:.1f} s", flush=True)
+        seconds = time.perf_counter() - ingest_start
+        print(f"{int(rows):,} rows made in {ingest_start - start:.1f} s, ingested in {seconds:.1f} s", flush=True)
         learn(data, folder, int(rows))
 
 

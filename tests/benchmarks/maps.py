@@ -1,4 +1,4 @@
-"""What maps and landmarks buy: `python -m tests.benchmarks.maps --data FOLDER`, in kernel error and in mistakes.
+"""Benefit of maps and landmarks: `python -m tests.benchmarks.maps --data FOLDER`, in kernel error and in mistakes.
 
 Three tables. Draws: rows from N(0, I_16), 128 frequencies, 50 seeds; the root mean square error of z(x)'z(x') off the
 diagonal, at sigma = the RMS distance of pairs and at half of it. Landmarks: rank 100, sigma = the median distance, 10
@@ -37,10 +37,10 @@ TARGETS = {
     ("quasi", 0.5): 0.1,
 }
 METHODS: tuple[Landmarks, ...] = ("uniform", "kmeans", "rpcholesky")
-WANTED: dict[Landmarks, int] = {"kmeans": 9, "rpcholesky": 8}
+TARGET_SETS: dict[Landmarks, int] = {"kmeans": 9, "rpcholesky": 8}
 RANK, LANDMARK_SEEDS, TRACE_ROWS = 100, 10, 2000
 SETS = ("german", "spambase", "a9a", "ijcnn1", "magic", "electricity", "dna", "satimage", "letter", "cadata", "abalone")
-LEARNT: tuple[tuple[str, Task], ...] = (
+TRAINED_SETS: tuple[tuple[str, Task], ...] = (
     ("magic", "binary"),
     ("spambase", "binary"),
     ("ijcnn1", "binary"),
@@ -48,13 +48,13 @@ LEARNT: tuple[tuple[str, Task], ...] = (
     ("mnist", "multiclass"),
 )
 STEPS = (0.1, 0.3, 1.0, 3.0, 10.0)
-MOST_LEARNT = 20_000
+MOST_TRAINING_ROWS = 20_000
 FREQUENCIES = (100, 400)
 EXTRA_ORDER = 1000
 
 
 def read_standardised(folder: Path, name: str, most: int) -> Rows:
-    """At most so many rows, chosen with seed 0, standardised; labels of two classes -1 and +1, otherwise as stored."""
+    """Return at most `most` standardised rows, chosen with seed 0; two classes as -1 and +1, otherwise as stored."""
     table = pq.read_table(folder / f"{name}.parquet")
     names = [column for column in table.column_names if column not in ("y", "split")]
     inputs = np.column_stack([table[column].to_numpy() for column in names]).astype(np.float64)
@@ -70,7 +70,7 @@ def read_standardised(folder: Path, name: str, most: int) -> Rows:
 
 
 def draw_errors() -> Iterator[str]:
-    """Kernel error of each draw, and how far it is below that of independent frequencies."""
+    """Yield the kernel error of each draw, and how far it is below that of independent frequencies."""
     rows = np.random.default_rng(7).standard_normal((N_ROWS, N_INPUTS))
     others = ~np.eye(N_ROWS, dtype=bool)
     squares = -2.0 * np.log(Gaussian(1.0).matrix(rows, rows))
@@ -86,22 +86,22 @@ def draw_errors() -> Iterator[str]:
                 errors.append(float(np.mean(((features @ features.T)[others] - exact) ** 2)))
             error = float(np.sqrt(np.mean(errors)))
             base = base or error
-            wanted = TARGETS.get((name, share))
-            met = "" if wanted is None else "yes" if 1 - error / base >= wanted else "NO"
-            bound = "" if wanted is None else f"{wanted:.0%}"
-            yield f"{f'{share:g} x {rms:.3f}':<16}{name:<13}{error:>10.5f}{1 - error / base:>8.1%}{bound:>8}  {met}"
+            target = TARGETS.get((name, share))
+            is_met = "" if target is None else "yes" if 1 - error / base >= target else "NO"
+            bound = "" if target is None else f"{target:.0%}"
+            yield f"{f'{share:g} x {rms:.3f}':<16}{name:<13}{error:>10.5f}{1 - error / base:>8.1%}{bound:>8}  {is_met}"
 
 
 def trace_error(kernel: Gaussian, rows: FloatArray, landmarks: FloatArray) -> float:
-    """Part of the trace of the kernel matrix that the map of these landmarks leaves out."""
+    """Return the part of the trace of the kernel matrix that the map of these landmarks misses."""
     features = fit_nystrom_map(kernel, landmarks, len(landmarks), "float64").transform(rows)
     return 1.0 - float(np.sum(features**2)) / len(rows)
 
 
 def landmark_errors(folder: Path) -> Iterator[str]:
-    """Trace error of each choice of landmarks on each set."""
+    """Yield the trace error of each choice of landmarks on each set."""
     yield f"{'data set':<13}{'rows':>6}{'inputs':>7}{'sigma':>8}" + "".join(f"{method:>12}" for method in METHODS)
-    below = dict.fromkeys(WANTED, 0)
+    below = dict.fromkeys(TARGET_SETS, 0)
     for name in SETS:
         rows = read_standardised(folder, name, TRACE_ROWS).inputs
         kernel = Gaussian(median_distance(rows))
@@ -121,15 +121,15 @@ def landmark_errors(folder: Path) -> Iterator[str]:
         line = f"{name:<13}{len(rows):>6}{rows.shape[1]:>7}{kernel.bandwidth:>8.3g}"
         yield line + "".join(f"{errors[method]:>12.5f}" for method in METHODS)
     for method, number in below.items():
-        met = "yes" if number * 10 >= WANTED[method] * len(SETS) else "NO"
-        yield f"{method} below uniform on {number} of {len(SETS)}; wanted {WANTED[method]} of 10: {met}"
+        is_met = "yes" if number * 10 >= TARGET_SETS[method] * len(SETS) else "NO"
+        yield f"{method} below uniform on {number} of {len(SETS)}; wanted {TARGET_SETS[method]} of 10: {is_met}"
 
 
 Make = Callable[[Gaussian, FloatArray, int], FeatureMap]
 
 
 def all_maps() -> dict[str, Make]:
-    """What makes each map of a kernel from rows and a seed."""
+    """Return functions that make each map of a kernel from rows and a seed."""
 
     def fourier(name: str, n_frequencies: int) -> Make:
         return lambda kernel, rows, seed: DRAWS[name](kernel, rows.shape[1], n_frequencies, seed)
@@ -139,27 +139,27 @@ def all_maps() -> dict[str, Make]:
             kernel, choose_landmarks(kernel, rows, RANK, method, seed), RANK
         )
 
-    made = {f"{name} {number}": fourier(name, number) for number in FREQUENCIES for name in DRAWS}
-    return made | {f"nystrom {method}": nystrom(method) for method in METHODS}
+    fourier_maps = {f"{name} {number}": fourier(name, number) for number in FREQUENCIES for name in DRAWS}
+    return fourier_maps | {f"nystrom {method}": nystrom(method) for method in METHODS}
 
 
 def mistakes(rows: Rows, task: Task, feature_map: FeatureMap, step: float, seed: int) -> tuple[float, float]:
-    """Progressive mistake rate of one pass in a seeded order, and its seconds."""
+    """Return the progressive mistake rate of one pass in a seeded order, and its seconds."""
     order = np.random.default_rng(seed).permutation(len(rows.targets))
     n_outputs = int(rows.targets.max()) + 1 if task == "multiclass" else 1
     loss = make_loss("multiclass-hinge" if task == "multiclass" else "hinge")
     learner = LinearLearner(feature_map, loss, step, n_outputs, average=False)
     ordered = Rows(rows.inputs[order].astype(np.float32), rows.targets[order])
-    begun = time.perf_counter()
+    start = time.perf_counter()
     error = learner.learn(learner.start(), ordered, 1).progress.error
-    return error, time.perf_counter() - begun
+    return error, time.perf_counter() - start
 
 
 def mistake_rates(folder: Path, n_orders: int) -> Iterator[str]:
-    """Mistakes in each map: Fourier maps of two sizes, Nystrom maps of 100 landmarks and rank 100."""
+    """Yield mistakes in each map: Fourier maps of two sizes, Nystrom maps of 100 landmarks and rank 100."""
     yield f"{'data set':<10}{'rows':>7}{'map':>20}{'columns':>9}{'step':>6}{'mistakes':>10}{'sd':>8}{'rows/s':>11}"
-    for name, task in LEARNT:
-        rows = read_standardised(folder, name, MOST_LEARNT)
+    for name, task in TRAINED_SETS:
+        rows = read_standardised(folder, name, MOST_TRAINING_ROWS)
         kernel = Gaussian(0.5 * median_distance(rows.inputs[:4096]))
         sample = rows.inputs[:4096].astype(np.float32)
         for label, make in all_maps().items():
@@ -175,7 +175,7 @@ def mistake_rates(folder: Path, n_orders: int) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the tables, a line as soon as it is known."""
+    """Print the tables, each line as soon as it is measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of NAME.parquet")
     parser.add_argument("--orders", type=int, default=5)

@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.memory [--rows 1000000,10000000] [--folder DIR]
 
-Each command runs in a process of its own, which prints its own peak at its end: the Prefect server beside it, a process
-of its own, does not count. What is looked for: every peak below 700 MiB, and the peaks of one command within 10%.
+Each command runs in a process of its own, which prints its own peak at its end: the Prefect server is another process
+and does not count. Expected: every peak below 700 MiB, and the peaks of one command within 10%.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def generate(path: Path, rows: int) -> None:
 
 
 def measure(words: list[str], home: Path) -> dict[str, Any]:
-    """Run `okl WORDS --json` in a process of its own; its JSON, its peak and its seconds."""
-    begun = time.perf_counter()
+    """Run `okl WORDS --json` in a new process; return its JSON, its peak and its seconds."""
+    start = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, *words, "--json"],
         env=os.environ | {"OKL_HOME": str(home)},
@@ -63,13 +63,13 @@ def measure(words: list[str], home: Path) -> dict[str, Any]:
     if done.returncode:
         raise SystemExit(f"okl {' '.join(words)}\n{done.stderr}")
     peak = next(line for line in reversed(done.stderr.splitlines()) if line.startswith("peak_kib="))
-    figures = {"peak_mib": int(peak.split("=")[1]) / 1024, "wall_seconds": time.perf_counter() - begun}
+    figures = {"peak_mib": int(peak.split("=")[1]) / 1024, "wall_seconds": time.perf_counter() - start}
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result | figures
 
 
 def main() -> None:
-    """Measure and print a row a command and size."""
+    """Measure and print one row per command and size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", default="1000000,10000000")
     parser.add_argument("--folder", help="where generated data go; none: a temporary folder")

@@ -21,7 +21,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 import okl
 from tests.benchmarks.defaults_data import read_split
 
-N_MATTERING = 5
+N_RELEVANT = 5
 
 
 def write_rows(path: Path, rows: int, inputs: int, seed: int = 0) -> Path:
@@ -41,20 +41,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--inputs", type=int, default=30)
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
-    source = write_rows(given.out / "rows.parquet", given.rows, max(N_MATTERING, given.inputs))
-    data = okl.ingest(source, given.out / "data", task="binary", holdout=0.2)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    source = write_rows(options.out / "rows.parquet", options.rows, max(N_RELEVANT, options.inputs))
+    data = okl.ingest(source, options.out / "data", task="binary", holdout=0.2)
     for metric in ("none", "auto"):
-        started = perf_counter()
-        result = okl.train(data.folder, metric=metric, out=given.out / f"run-{metric}")
-        seconds, accuracy = perf_counter() - started, result["test"]["accuracy"]
-        shutil.rmtree(given.out / f"run-{metric}")
+        start = perf_counter()
+        result = okl.train(data.folder, metric=metric, out=options.out / f"run-{metric}")
+        seconds, accuracy = perf_counter() - start, result["test"]["accuracy"]
+        shutil.rmtree(options.out / f"run-{metric}")
         print(json.dumps({"method": f"okl, metric {metric}", "accuracy": accuracy, "seconds": seconds}), flush=True)
     (inputs, labels), (test_inputs, test_labels) = (read_split(data, split) for split in ("train", "test"))
-    started = perf_counter()
+    start = perf_counter()
     boosting = HistGradientBoostingClassifier(random_state=0).fit(inputs, labels)
-    accuracy, seconds = float(boosting.score(test_inputs, test_labels)), perf_counter() - started
+    accuracy, seconds = float(boosting.score(test_inputs, test_labels)), perf_counter() - start
     print(json.dumps({"method": "HistGradientBoosting", "accuracy": accuracy, "seconds": seconds}), flush=True)
 
 

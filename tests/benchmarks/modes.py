@@ -1,4 +1,4 @@
-"""What distribution costs in accuracy: mix and sum on Dask workers against stream, at equal passes and at more.
+"""Cost of distribution in accuracy: mix and sum on Dask workers compared with stream, at equal and at more passes.
 
     python -m tests.benchmarks.modes [--data ../shared/data] [--workers 2] [--passes 3]
 
@@ -31,7 +31,7 @@ IJCNN1_SHARD_ROWS = 6249  # 49,990 train rows make 8 shards
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the loop: its last state, and what it cost."""
+    """One run of the training loop: its last state and its cost."""
 
     state: OnlineState
     accuracy: float
@@ -41,13 +41,13 @@ class Run:
 
 
 def learn(data: Dataset, settings: TrainSettings, execution: Execution) -> Run:
-    """Learn, and measure on the test rows."""
+    """Train, and measure accuracy on the test rows."""
     solver, before = make_online_solver(settings, data), execution.traffic
     state = solver.start(data, execution)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     while solver.finished(state) is None:
         state = solver.advance(state, data, execution)
-    seconds, after = time.perf_counter() - begun, execution.traffic
+    seconds, after = time.perf_counter() - start, execution.traffic
     sent = after.bytes_sent + after.bytes_received - before.bytes_sent - before.bytes_received
     model = {"model": solver.predictor(state)}
     tally = predictor_tallies(data, data.split("test"), model, settings.precision, execution)["model"]
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def compare_modes(sets: dict[str, Dataset], workers: int, most_passes: int) -> None:
-    """Accuracy, rounds, bytes and seconds of each mode."""
+    """Print accuracy, rounds, bytes and seconds of each mode."""
     print("data set   mode    passes  accuracy  points  rounds       MB  seconds")
     with open_execution(workers) as execution:
         for name, data in sets.items():
@@ -91,7 +91,7 @@ def compare_modes(sets: dict[str, Dataset], workers: int, most_passes: int) -> N
 
 
 def compare_bits(data: Dataset) -> None:
-    """Whether the weights agree bit for bit."""
+    """Print whether the weights are equal bit for bit."""
     for mode in ("mix", "sum"):
         settings = TrainSettings.model_validate({"data": "ijcnn1", "mode": mode, "rounds": 16})
         bits = []

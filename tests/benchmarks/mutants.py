@@ -1,4 +1,4 @@
-"""Power of the verdict on reproduced papers: how many planted bugs does it tell apart from the right code?
+"""Power of the verdict on reproduced papers: how many planted bugs does it distinguish from the correct code?
 
     python -m tests.benchmarks.mutants --data DIR [--only PATTERN] [--without w7a,a9a] [--work DIR]
 
@@ -45,7 +45,7 @@ class Site:
     table: str
     datasets: tuple[str, ...]
     repeats: int
-    whole: bool = False  # claims compare algorithms: all are run
+    whole: bool = False  # claims compare algorithms, so all are run
 
     def settings(self, algorithms: Sequence[str], data: str, out: str) -> dict[str, Any]:
         """Return the settings of the run."""
@@ -70,7 +70,7 @@ SITES = {
 }
 
 
-FURTHER = {"linear programs": ("growth",)}  # sites where the methods of a site are judged, too
+FURTHER = {"linear programs": ("growth",)}  # additional sites on which the methods of a site are judged
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Mutant:
         return () if "::" in self.site else (self.site, *FURTHER.get(self.site, ()))
 
     def applied(self, source: str) -> str:
-        """Return the source with the bug, or raise ValueError unless its place is there once."""
+        """Return the source with the bug; raise ValueError unless `before` occurs once."""
         if source.count(self.before) != 1:
             raise ValueError(f"{self.name}: {self.before!r} occurs {source.count(self.before)} times in {self.file}.")
         return source.replace(self.before, self.after)
@@ -328,7 +328,7 @@ MUTANTS = [
 ]  # fmt: skip
 
 
-# The runs: each in a process of its own, on a copy of okl.
+# Runs: each in a new process, on a copy of okl.
 
 _RUN = (
     "import json, sys; from okl.papers.run import reproduce; from okl.papers.settings import ReproduceSettings; "
@@ -350,7 +350,7 @@ class Laboratory:
         return replace(site, datasets=tuple(one for one in site.datasets if one not in self.without))
 
     def verdicts(self, site: str, algorithms: Sequence[str], mutant: Mutant | None = None) -> dict[Key, str]:
-        """Return the verdicts of cells, of the right code those with information; empty where the run failed."""
+        """Return the verdicts of cells (of the correct code, those with information); empty if the run failed."""
         run = [] if SITES[site].whole else list(algorithms)  # a whole site has one run without a bug
         parts = [asdict(self.site(site)), run, mutant and asdict(mutant), *self._sources(site)]
         stored = self.work / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]}.json"
@@ -365,7 +365,7 @@ class Laboratory:
         for values in json.loads(stored.read_text(encoding="utf-8")):
             cell = TableCell(**values)
             key = (cell.dataset, cell.algorithm, cell.metric)
-            if cell.verdict and cell.algorithm in algorithms:  # judged anew: another verdict needs no other run
+            if cell.verdict and cell.algorithm in algorithms:  # judged again: a changed verdict rule needs no other run
                 cell = cell if cell.difference is None else cell.compared()
                 cell = replace(cell, rival=quantities[key].rival).judged(quantities[key].margin)
                 if mutant or not cell.no_information:
@@ -373,7 +373,7 @@ class Laboratory:
         return verdicts
 
     def _sources(self, site: str) -> list[Any]:
-        """Return what decides the numbers of a site beside the data: sources and settings, without the verdict."""
+        """Return all that determines the numbers of a site except the data: sources and settings, not the verdict."""
         settings = {
             name: part
             for name, part in frozen_settings().items()
@@ -439,15 +439,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"reproduced {len(good)} of {len({key for one in of_cells for key in one.right})}; {len(passed)} not told apart"
     )
     print(f"mutants detected {sum(one.detected for one in judged)} of {len(judged)}")
-    still, cells = sum(len(one.passed) for one in of_cells), sum(len(one.cells) for one in of_cells)
-    print(f"{still} of {cells} mutant cells count as reproduced before cells are left out")
-    left = [unseen(one, of_cells) for one in of_cells]
-    still, cells = sum(len(passed) for passed, _ in left), sum(len(kept) for _, kept in left)
-    print(f"{still} of {cells} where no other mutant passes; at most {MOST_REPRODUCED:.0%} may")
+    n_reproduced, cells = sum(len(one.passed) for one in of_cells), sum(len(one.cells) for one in of_cells)
+    print(f"{n_reproduced} of {cells} mutant cells count as reproduced before cells are left out")
+    unseen_cells = [unseen(one, of_cells) for one in of_cells]
+    n_reproduced, cells = (
+        sum(len(passed) for passed, _ in unseen_cells),
+        sum(len(remaining_cells) for _, remaining_cells in unseen_cells),
+    )
+    print(f"{n_reproduced} of {cells} where no other mutant passes; at most {MOST_REPRODUCED:.0%} may")
     print(f"[not_told_apart]\nbugs = {json.dumps(bugs_digest())}")
     for table, names in tables.items():
         print(f"{table} = {json.dumps(sorted(set(names)))}")
-    return int(still > MOST_REPRODUCED * cells)
+    return int(n_reproduced > MOST_REPRODUCED * cells)
 
 
 def bugs_digest() -> str:
@@ -457,7 +460,7 @@ def bugs_digest() -> str:
 
 @dataclass(frozen=True)
 class Judged:
-    """A mutant with the verdicts of its cells without it, its cells that are reproduced, and those that still are."""
+    """A mutant: verdicts of its cells without the bug, its reproduced cells, those still reproduced with the bug."""
 
     mutant: Mutant
     right: dict[Key, str]
@@ -469,21 +472,21 @@ class Judged:
     def of(cls, laboratory: Laboratory, mutant: Mutant) -> Judged:
         """Judge a mutant, and print the outcome."""
         right: dict[Key, str] = {}
-        found: dict[Key, str] = {}
+        with_bug: dict[Key, str] = {}
         for site in mutant.sites:
-            for verdicts, planted in ((right, None), (found, mutant)):
+            for verdicts, planted in ((right, None), (with_bug, mutant)):
                 verdicts |= {(site, *k): v for k, v in laboratory.verdicts(site, mutant.algorithms, planted).items()}
         cells = {key for key, verdict in right.items() if verdict == "reproduced"}
         cells = {key for key in cells if key[3] in (mutant.metrics or key)}
-        passed = {key for key in cells if found.get(key) == "reproduced"}
+        passed = {key for key in cells if with_bug.get(key) == "reproduced"}
         detected = len(passed) < len(cells) if mutant.sites else laboratory.fails(mutant)
-        by = f"{len(cells) - len(passed)} of {len(cells)} cells" if mutant.sites else "by its test"
-        print(f"{'detected' if detected else 'NOT detected'}: {by}  {mutant.name}", flush=True)
+        evidence = f"{len(cells) - len(passed)} of {len(cells)} cells" if mutant.sites else "by its test"
+        print(f"{'detected' if detected else 'NOT detected'}: {evidence}  {mutant.name}", flush=True)
         return cls(mutant, right, frozenset(cells), frozenset(passed), detected)
 
 
 def unseen(judged: Judged, others: Sequence[Judged]) -> tuple[frozenset[Key], frozenset[Key]]:
-    """Return the cells that a mutant passes, and all its cells, of those that no other mutant passes."""
+    """Return the cells that a mutant passes and all its cells, both without cells that another mutant passes."""
     seen = frozenset(key for other in others if other is not judged for key in other.passed)
     return judged.passed - seen, judged.cells - seen
 

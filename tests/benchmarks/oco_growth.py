@@ -1,4 +1,4 @@
-"""How regret and violation grow with the horizon and with the path length, beside what is published.
+"""Growth of regret and violation with the horizon and with the path length, compared with published rates.
 
     python -m tests.benchmarks.oco_growth [signs|biased|kinds|worked|long|paths|readings ...]
 
@@ -54,9 +54,9 @@ Doubles = np.ndarray[Any, np.dtype[np.float64]]
 
 def methods(problem: Problem, losses: QuadraticLosses) -> dict[str, Method]:
     """All methods, with steps of one length."""
-    found, steep = growing_methods(problem, losses), constants_of(problem, losses).subgradient_bound
-    length = found["Mahdavi"].step_scale  # type: ignore[attr-defined]
-    return found | {"RECOO": Recoo(2.0 * length), "Sinha & Vaze": SinhaVaze(steep)}
+    by_name, steep = growing_methods(problem, losses), constants_of(problem, losses).subgradient_bound
+    length = by_name["Mahdavi"].step_scale  # type: ignore[attr-defined]
+    return by_name | {"RECOO": Recoo(2.0 * length), "Sinha & Vaze": SinhaVaze(steep)}
 
 
 def growth(sizes: Sequence[float], values: Doubles) -> tuple[float, Doubles]:
@@ -72,8 +72,8 @@ def error(parts: Doubles) -> float:
     return float(parts.std(ddof=1)) / math.sqrt(parts.size)
 
 
-def say(sizes: Sequence[float], values: Doubles, most: float) -> str:
-    """Say how values (n, R) grow, and whether that is at most what is published, within two standard errors."""
+def growth_text(sizes: Sequence[float], values: Doubles, most: float) -> str:
+    """Return the growth of values (n, R) as text, and whether it is within the published rate (two standard errors)."""
     means = values.mean(axis=1)
     above = means > 1e-9
     if above.sum() < 2:
@@ -86,13 +86,13 @@ def say(sizes: Sequence[float], values: Doubles, most: float) -> str:
 def play(method: Method, game: tuple[Problem, QuadraticLosses]) -> tuple[float, float, float]:
     """Return the regret against the best fixed point, and the violation in the forms (3) and (6)."""
     points = method.run(*game, np.ones(2))
-    found = violation_of(constraint_values(game[0].constraints, points))
-    return static_regret(*game, points), found.net, found.cumulative
+    violation = violation_of(constraint_values(game[0].constraints, points))
+    return static_regret(*game, points), violation.net, violation.cumulative
 
 
 def measure(bias: float, horizons: Sequence[int], names: Sequence[str], repeats: int) -> tuple[dict[str, Doubles], str]:
     """Return regrets and both violations of every method (3, n, R), and the largest share of a bound."""
-    found: dict[str, list[Doubles]] = {name: [] for name in names}
+    values_by_name: dict[str, list[Doubles]] = {name: [] for name in names}
     largest = 0.0
     for horizon in horizons:
         games = [draw_signs(horizon, seed, bias) for seed in range(repeats)]
@@ -101,7 +101,7 @@ def measure(bias: float, horizons: Sequence[int], names: Sequence[str], repeats:
             if name not in names:
                 continue
             with ThreadPoolExecutor(2) as pool:
-                found[name].append(np.array(list(pool.map(partial(play, method), games))).T)
+                values_by_name[name].append(np.array(list(pool.map(partial(play, method), games))).T)
             bound = None
             if isinstance(method, Algorithm1):
                 bound = bounds_of(method.schedule, constants, horizon)
@@ -109,26 +109,29 @@ def measure(bias: float, horizons: Sequence[int], names: Sequence[str], repeats:
                 numbers = method.experts_for(horizon), method.rate_for(horizon)
                 bound = expert_bounds(method.schedule, constants, horizon, *numbers)
             if bound is not None:
-                worst = found[name][-1].max(axis=1)
+                worst = values_by_name[name][-1].max(axis=1)
                 largest = max(largest, worst[0] / bound.regret, worst[2] / bound.violation)
-    said = f"largest measured / bound of Algorithms 1 and 2: {largest:.3f}"
-    return {name: np.stack(each, axis=1) for name, each in found.items()}, said
+    bound_text = f"largest measured / bound of Algorithms 1 and 2: {largest:.3f}"
+    return {name: np.stack(each, axis=1) for name, each in values_by_name.items()}, bound_text
 
 
 def grow(bias: float) -> None:
     """Print exponents with standard errors and verdicts, and the figures at the last horizon."""
-    found, said = measure(bias, HORIZONS, list(PUBLISHED), REPEATS)
+    values_by_name, bound_text = measure(bias, HORIZONS, list(PUBLISHED), REPEATS)
     print(f"{'':17}{'regret, <=':>12}{'':13}{'violation, <=':>13}{'':13}{'in form (6)':>12}   at T = {HORIZONS[-1]}")
     for name, (regret, violation) in PUBLISHED.items():
-        regrets, net, whole = found[name]
-        told = net if name in NET else whole
-        print(f"{name:17}{regret:.2f} {say(HORIZONS, regrets, regret + 0.1)}", end="  ")
-        print(f"{'(3)' if name in NET else '(6)'} {violation:.2f} {say(HORIZONS, told, violation + 0.05)}", end="  ")
-        print(f"{growth(HORIZONS, whole)[0]:6.2f}", end="  ")
+        regrets, net, total = values_by_name[name]
+        violations = net if name in NET else total
+        print(f"{name:17}{regret:.2f} {growth_text(HORIZONS, regrets, regret + 0.1)}", end="  ")
         print(
-            f"{regrets[-1].mean():9.1f} +- {error(regrets[-1]):<6.1f}{whole[-1].mean():9.2f} +- {error(whole[-1]):.2f}"
+            f"{'(3)' if name in NET else '(6)'} {violation:.2f} {growth_text(HORIZONS, violations, violation + 0.05)}",
+            end="  ",
         )
-    print(said)
+        print(f"{growth(HORIZONS, total)[0]:6.2f}", end="  ")
+        print(
+            f"{regrets[-1].mean():9.1f} +- {error(regrets[-1]):<6.1f}{total[-1].mean():9.2f} +- {error(total[-1]):.2f}"
+        )
+    print(bound_text)
 
 
 Game = tuple[Problem, oco.QuadraticLosses, oco.LinearRounds | None]
@@ -156,8 +159,8 @@ def interval(sizes: Sequence[int], values: Doubles) -> str:
         return f"{'0' if means.min() > -1e-9 else 'below 0':>20}"
     if means.min() <= 1e-9:
         return f"{'not above 0 always':>20}"
-    found = oco.growth_interval(sizes, values)
-    return f"{found.exponent:6.2f} [{found.low:5.2f}, {found.high:5.2f}]"
+    fitted = oco.growth_interval(sizes, values)
+    return f"{fitted.exponent:6.2f} [{fitted.low:5.2f}, {fitted.high:5.2f}]"
 
 
 def compare_kinds() -> None:
@@ -180,35 +183,35 @@ def compare_kinds() -> None:
         "changing, outwards": (partial(changing, bias=-1.0, stochastic=False), on_changing),
         "stochastic": (partial(changing, bias=0.0, stochastic=True), all_of[-1:]),
         "stochastic, outwards": (partial(changing, bias=-1.0, stochastic=True), all_of[-1:]),
-        "two-point": (partial(fixed, bias=0.0), [all_of[at] for at in (0, 3, 6, 8, 10)]),
+        "two-point": (partial(fixed, bias=0.0), [all_of[index] for index in (0, 3, 6, 8, 10)]),
     }
     print(f"{'':39}{'regret':>18}{'violation':>25}{'largest at the end':>22}{'us a round':>12}")
     for kind, (draw, chosen) in kinds.items():
         for method in chosen:
-            numbers, least = np.empty((3, len(horizons), repeats)), math.inf
-            for at, horizon in enumerate(horizons):
+            numbers, least_seconds = np.empty((3, len(horizons), repeats)), math.inf
+            for index, horizon in enumerate(horizons):
                 for seed in range(repeats):
                     problem, losses, rounds = draw(horizon, seed)
                     start = None if isinstance(method, oco.Polyak) else first
-                    begun = time.perf_counter()
+                    round_start = time.perf_counter()
                     if kind != "two-point" and method.can_run(problem, losses, rounds):
                         points = method.run(problem, losses, start, rounds)
                     else:
                         feedback = oco.TwoPoint(seed) if kind == "two-point" else None
                         start = start if feedback is None else None
                         points = oco.play_rounds(method, problem, losses, start, None, rounds, feedback)
-                    least = min(least, (time.perf_counter() - begun) / horizon)
+                    least_seconds = min(least_seconds, (time.perf_counter() - round_start) / horizon)
                     values = constraint_values(problem.constraints if rounds is None else rounds, points)
                     violation = violation_of(values)
-                    whole = violation.net if method.name in NET else violation.cumulative
-                    numbers[:, at, seed] = static_regret(problem, losses, points), whole, violation.largest
+                    total_violation = violation.net if method.name in NET else violation.cumulative
+                    numbers[:, index, seed] = static_regret(problem, losses, points), total_violation, violation.largest
             print(f"{kind:21}{method.name:18}{interval(horizons, numbers[0])}", end="  ")
             print("(3)" if method.name in NET else "(6)", end="")
-            print(f"{interval(horizons, numbers[1])}{numbers[2, -1].mean():20.4f}{1e6 * least:14.2f}")
+            print(f"{interval(horizons, numbers[1])}{numbers[2, -1].mean():20.4f}{1e6 * least_seconds:14.2f}")
 
 
 def work() -> None:
-    """Print regret, certificate and violation of five problems, and how far both offline optima are apart."""
+    """Print regret, certificate and violation of five problems, and the difference of both offline optima."""
     print(
         f"{'':22}{'regret':>10}{'certificate':>13}{'violation':>11}{'largest':>9}{'optima apart':>14}{'us a round':>12}"
     )
@@ -216,33 +219,35 @@ def work() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error", AssumptionWarning)
             played = oco.play(method, problem, losses, rounds, feedback, first)  # compiles
-            begun = time.perf_counter()
+            start = time.perf_counter()
             played = oco.play(method, problem, losses, rounds, feedback, first)
-        spent = 1e6 * (time.perf_counter() - begun) / losses.n_rounds
+        microseconds = 1e6 * (time.perf_counter() - start) / losses.n_rounds
         best = oco.static_optimum(problem, losses)
-        other = by_slsqp(problem, losses)
+        other_optimum = by_slsqp(problem, losses)
         regret = played.losses.sum() - losses_at(losses, best[None]).sum()
-        apart = abs(losses_at(losses, other[None]).sum() - losses_at(losses, best[None]).sum()) / losses.n_rounds
-        violated = played.violation.net if rounds is not None and rounds.stochastic else played.violation.cumulative
+        difference = (
+            abs(losses_at(losses, other_optimum[None]).sum() - losses_at(losses, best[None]).sum()) / losses.n_rounds
+        )
+        violation = played.violation.net if rounds is not None and rounds.stochastic else played.violation.cumulative
         print(f"{name:22}{regret:10.2f}{oco.regret_certificate(problem, losses, played.points):13.2f}", end="")
-        print(f"{violated:11.3f}{played.violation.largest:9.4f}{apart:14.1e}{spent:12.2f}")
+        print(f"{violation:11.3f}{played.violation.largest:9.4f}{difference:14.1e}{microseconds:12.2f}")
 
 
 def by_slsqp(problem: Problem, losses: oco.QuadraticLosses | oco.ConvexLosses) -> Doubles:
-    """Return the point of least mean loss as scipy finds it."""
+    """Return the point of least mean loss by scipy."""
     region, count = problem.region, losses.n_rounds
-    every: list[dict[str, Any]] = [{"type": "ineq", "fun": lambda x: -problem.constraints.values(x)}]
+    constraints: list[dict[str, Any]] = [{"type": "ineq", "fun": lambda x: -problem.constraints.values(x)}]
     if isinstance(region, oco.Simplex):
-        every.append({"type": "eq", "fun": lambda x: x.sum() - region.total})
+        constraints.append({"type": "eq", "fun": lambda x: x.sum() - region.total})
     elif isinstance(region, oco.Ball):
-        every.append({"type": "ineq", "fun": lambda x: region.radius**2 - ((x - region.centre) ** 2).sum()})
+        constraints.append({"type": "ineq", "fun": lambda x: region.radius**2 - ((x - region.centre) ** 2).sum()})
     low, high = (region.low, region.high) if isinstance(region, oco.Box) else (np.zeros(problem.dimension), None)
     sides = None if isinstance(region, oco.Ball) else [*zip(low, np.inf + low if high is None else high, strict=True)]
-    found = minimize(
+    solution = minimize(
         lambda x: losses_at(losses, x[None]).sum() / count, problem.first_point(None), method="SLSQP", bounds=sides,
-        constraints=every, options={"ftol": 1e-12, "maxiter": 500},
+        constraints=constraints, options={"ftol": 1e-12, "maxiter": 500},
     )  # fmt: skip
-    return np.asarray(found.x)
+    return np.asarray(solution.x)
 
 
 def worked() -> dict[str, Any]:
@@ -271,8 +276,8 @@ def portfolio(count: int) -> tuple[Problem, oco.ConvexLosses]:
     """Return shares of four assets with limits on two of them and on the variance, and minus the log of the growth."""
     rng = np.random.default_rng(0)
     means, spreads = np.array([1e-3, 4e-3, 3e-3, 5e-4]), np.array([0.015, 0.03, 0.025, 0.004])
-    common, own = rng.standard_normal((count, 1)), rng.standard_normal((count, 4))
-    returns = 1.0 + means + spreads * (0.6 * common + 0.8 * own)
+    common, individual = rng.standard_normal((count, 1)), rng.standard_normal((count, 4))
+    returns = 1.0 + means + spreads * (0.6 * common + 0.8 * individual)
     covariance = np.outer(spreads, spreads) * (0.36 + 0.64 * np.eye(4))
 
     def limits(x: Doubles) -> Doubles:
@@ -294,17 +299,19 @@ def portfolio(count: int) -> tuple[Problem, oco.ConvexLosses]:
 
 
 def lengthen() -> None:
-    """Print regrets, violations and local exponents of methods that can be told apart at long horizons."""
+    """Print regrets, violations and local exponents of methods that differ at long horizons."""
     names = ["Algorithm 1", "Yu & Neely", "RECOO", "Sinha & Vaze"]
-    found, _ = measure(-1.0, LONG, names, 3)
+    values_by_name, _ = measure(-1.0, LONG, names, 3)
     constants = constants_of(*draw_signs(50, 0, -1.0))
     scale = 2.0 * constants.subgradient_bound * constants.diameter  # 1 / beta
     ends = [scale * 2.0 * math.sqrt(T) * math.log(2.0 * math.sqrt(T)) for T in LONG]
     for name in names:
-        regrets, _, whole = found[name].mean(axis=2)
-        slopes = np.diff(np.log(whole)) / np.diff(np.log(LONG))
+        regrets, _, cumulative = values_by_name[name].mean(axis=2)
+        slopes = np.diff(np.log(cumulative)) / np.diff(np.log(LONG))
         print(f"{name:14} regret   ", *(f"{value:11.1f}" for value in regrets))
-        print(f"{'':14} violation", *(f"{value:11.2f}" for value in whole), "  local", *(f"{s:.2f}" for s in slopes))
+        print(
+            f"{'':14} violation", *(f"{value:11.2f}" for value in cumulative), "  local", *(f"{s:.2f}" for s in slopes)
+        )
     slopes = np.diff(np.log(ends)) / np.diff(np.log(LONG))
     print(f"{'2 sqrt(T) log(2 sqrt(T)) / beta':24}", *(f"{value:11.0f}" for value in ends), end="   local ")
     print(*(f"{s:.2f}" for s in slopes), " where exp(lambda Q) lambda = 1: a violation counts as much as a loss")
@@ -313,7 +320,7 @@ def lengthen() -> None:
 def follow() -> None:
     """Print how the dynamic regret grows with the path length, and whether Algorithm 1's grows faster."""
     lengths: list[float] = []
-    found: dict[str, list[Doubles]] = {"Algorithm 1": [], "Algorithm 2": []}
+    regrets_by_name: dict[str, list[Doubles]] = {"Algorithm 1": [], "Algorithm 2": []}
     for segments in SEGMENTS:
         games = [flipping(PATH_ROUNDS, segments, seed) for seed in range(REPEATS)]
         problems, losses = [game[0] for game in games], [game[1] for game in games]
@@ -323,34 +330,37 @@ def follow() -> None:
         pair: tuple[Method, ...] = (Algorithm1(Anytime(1.0, gamma)), Algorithm2(Anytime(1.0, gamma)))
         for method in pair:
             traces = run_many(method, problems, losses, np.ones(2), n_threads=2)
-            found[method.name].append(traces.losses.sum(axis=1) - best)
+            regrets_by_name[method.name].append(traces.losses.sum(axis=1) - best)
     print("1 + P_T    ", *(f"{length:8.0f}" for length in lengths), f"  T / 10 = {PATH_ROUNDS // 10}")
     slopes, parts = {}, {}
-    for name, regrets in found.items():
+    for name, regrets in regrets_by_name.items():
         slopes[name], parts[name] = growth(lengths, np.array(regrets))
         print(f"{name:11}", *(f"{each.mean():8.0f}" for each in regrets), end="   ")
         print(f"exponent {slopes[name]:.3f} +- {error(parts[name]):.4f}, from one to the next", end=" ")
         local = np.diff(np.log([each.mean() for each in regrets])) / np.diff(np.log(lengths))
         print(*(f"{each:.2f}" for each in local))
-    apart, by = slopes["Algorithm 1"] - slopes["Algorithm 2"], error(parts["Algorithm 1"] - parts["Algorithm 2"])
+    difference, uncertainty = (
+        slopes["Algorithm 1"] - slopes["Algorithm 2"],
+        error(parts["Algorithm 1"] - parts["Algorithm 2"]),
+    )
     print(f"Algorithm 2's within .5 +- .1: {abs(slopes['Algorithm 2'] - 0.5) <= 0.1};", end=" ")
-    print(f"Algorithm 1's faster by {apart:.3f} +- {by:.4f}: {apart > 2.0 * by}")
+    print(f"Algorithm 1's faster by {difference:.3f} +- {uncertainty:.4f}: {difference > 2.0 * uncertainty}")
 
 
 def read() -> None:
     """Print the loss of each reading less Algorithm 1's, paired, and its violation."""
-    drawn = [draw_problem(at, ROUNDS, quadratic=True) for at in range(400)]
-    problems, losses = [each[0] for each in drawn], [each[1] for each in drawn]
+    games = [draw_problem(seed, ROUNDS, quadratic=True) for seed in range(400)]
+    problems, losses = [game[0] for game in games], [game[1] for game in games]
     reference = run_many(QUADRATIC["Algorithm 1"], problems, losses, n_threads=2).losses.sum(axis=1)
     print(f"Algorithm 1: {reference.mean():.0f} +- {error(reference):.0f}")
     for ratio in (1.0, 1.5, 2.0, 3.0):
         method = YuanLamperski(3.0, ratio, strongly_convex=True)
         traces = run_many(method, problems, losses, n_threads=2)
-        apart, violation = traces.losses.sum(axis=1) - reference, traces.violations.sum(axis=1).mean()
+        differences, violation = traces.losses.sum(axis=1) - reference, traces.violations.sum(axis=1).mean()
         print(
-            f"theta_t = {3 * ratio:g}/(t + 1): {apart.mean():+.0f} +- {error(apart):.0f} "
-            f"({100 * apart.mean() / abs(reference.mean()):+.1f}%), violation {violation:.0f}, "
-            f"within 2% in {100 * (abs(apart) <= 0.02 * abs(reference)).mean():.0f}% of the draws of A and b"
+            f"theta_t = {3 * ratio:g}/(t + 1): {differences.mean():+.0f} +- {error(differences):.0f} "
+            f"({100 * differences.mean() / abs(reference.mean()):+.1f}%), violation {violation:.0f}, "
+            f"within 2% in {100 * (abs(differences) <= 0.02 * abs(reference)).mean():.0f}% of the draws of A and b"
         )
 
 

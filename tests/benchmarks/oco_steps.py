@@ -1,4 +1,4 @@
-"""Steps of online convex optimisation beside a cone solver, and how long they take.
+"""Steps of online convex optimisation compared with a cone solver, and their time.
 
 python -m tests.benchmarks.oco_steps
 
@@ -34,19 +34,21 @@ def compare() -> None:
         worst_gap = max(worst_gap, gap)
         solution, solved = solve_cone(centre, matrix, bounds, region, limits)
         if solved:
-            found = distances.setdefault((KINDS[index // 3 % 3], ROWS[index % 3]), [])
-            found.append(float(np.abs(point - solution).max()))
+            key = KINDS[index // 3 % 3], ROWS[index % 3]
+            distances.setdefault(key, []).append(float(np.abs(point - solution).max()))
         else:
             unsolved += 1
-    for (kind, rows), found in sorted(distances.items()):
-        print(f"{kind:8} {rows:16} {len(found):5} steps: at most {max(found):.1e} apart, median {np.median(found):.1e}")
+    for (kind, rows), values in sorted(distances.items()):
+        print(
+            f"{kind:8} {rows:16} {len(values):5} steps: at most {max(values):.1e} apart, median {np.median(values):.1e}"
+        )
     print(
         f"{unsolved} of {STEPS:,} that clarabel does not call solved; largest duality gap of all steps {worst_gap:.1e}"
     )
 
 
 def microseconds(region: Box | Ball, n_rows: int, n_rounds: int) -> tuple[float, float]:
-    """Return the time of a round of Algorithm 1, least of three, and the share of rounds with a row met or violated."""
+    """Return the least time of a round of Algorithm 1 of three runs, and the share of rounds with an active row."""
     rng, size = np.random.default_rng(0), region.dimension
     matrix = rng.normal(size=(n_rows, size))
     problem = Problem(region, LinearConstraints(matrix, 0.05 * np.sqrt(size) * rng.random(n_rows)))
@@ -55,9 +57,9 @@ def microseconds(region: Box | Ball, n_rows: int, n_rounds: int) -> tuple[float,
     method = Algorithm1(KnownHorizon(step_scale=2.0, penalty_scale=0.2))
     best, points = np.inf, np.empty((0, size))
     for _ in range(3):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         points = method.run(problem, losses)
-        best = min(best, (time.perf_counter() - begun) / n_rounds * 1e6)
+        best = min(best, (time.perf_counter() - start) / n_rounds * 1e6)
     return best, float(((points @ matrix.T - problem.linear.bounds).max(axis=1) > -1e-9).mean())
 
 
@@ -65,9 +67,9 @@ def main() -> None:
     """Print distances, then times."""
     for size, n_rows in SIZES:
         for region in (Box(-np.ones(size), np.ones(size)), Ball(np.zeros(size), 0.7 * np.sqrt(size))):
-            spent, active = microseconds(region, n_rows, 20_000 if size < 1000 else 2000)
+            elapsed, active = microseconds(region, n_rows, 20_000 if size < 1000 else 2000)
             name = type(region).__name__.lower()
-            print(f"{name:5} (p, m) = ({size}, {n_rows}): {spent:.2f} us a round, {active:.0%} with an active row")
+            print(f"{name:5} (p, m) = ({size}, {n_rows}): {elapsed:.2f} us a round, {active:.0%} with an active row")
     compare()
 
 

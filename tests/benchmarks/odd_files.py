@@ -35,7 +35,7 @@ def with_pandas(path: Path) -> Mapping[Any, Any]:
 
 def with_duckdb(path: Path) -> Mapping[str, Any]:
     kind = "parquet" if path.name.endswith(".parquet") else "json" if "json" in path.name else "csv"
-    sample = "" if kind == "parquet" else ", sample_size=-1"  # types by the whole file, as okl finds them
+    sample = "" if kind == "parquet" else ", sample_size=-1"  # types are inferred from the whole file, as in okl
     read: Mapping[str, Any] = (
         import_module("duckdb").sql(f"FROM read_{kind}('{path}'{sample})").to_arrow_table().to_pydict()
     )
@@ -58,7 +58,7 @@ def plain(value: Any) -> Any:
 def outcome(
     read: Callable[[Path], Mapping[Any, Any]], path: Path, expected: Mapping[str, Any] | str
 ) -> tuple[str, str]:
-    """Return a class of the outcome, and what to show of it."""
+    """Return the kind of the outcome, and a text about it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -68,10 +68,10 @@ def outcome(
         return ("refused" if isinstance(expected, str) else "refused, should be read"), shown[0]
     if isinstance(expected, str):
         return "read, should be refused", str(columns)
-    alike = {*columns} == {*expected} and all(
+    is_equal = {*columns} == {*expected} and all(
         [*map(plain, columns[name])] == [*map(plain, values)] for name, values in expected.items()
     )
-    return ("equal", "") if alike else ("other values", str(columns))
+    return ("equal", "") if is_equal else ("other values", str(columns))
 
 
 def main() -> None:
@@ -88,11 +88,11 @@ def main() -> None:
             path.write_bytes(content)
             print(name)
             for reader, read in readers.items():
-                what, shown = outcome(read, path, expected)
-                counts[reader][what] += 1
-                print(f"    {reader:8}{what:26}{shown[:WIDTH]}")
+                kind, shown = outcome(read, path, expected)
+                counts[reader][kind] += 1
+                print(f"    {reader:8}{kind:26}{shown[:WIDTH]}")
     for reader, total in counts.items():
-        print(f"{reader:8}" + ", ".join(f"{count} {what}" for what, count in total.most_common()))
+        print(f"{reader:8}" + ", ".join(f"{count} {kind}" for kind, count in total.most_common()))
 
 
 if __name__ == "__main__":

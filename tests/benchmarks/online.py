@@ -1,4 +1,4 @@
-"""How fast online learners are: everything asked of them in one table, and throughput as a picture.
+"""Speed of online learners: all required figures in one table, and throughput as a picture.
 
     python -m tests.benchmarks.online [--out FOLDER] [--repeats 5] [--parts speed growth throughput]
 
@@ -31,7 +31,7 @@ PARTS = ("speed", "growth", "throughput")
 
 
 def measure(part: str, repeats: int, patience: float, folder: Path) -> list[Line]:
-    """The lines of a part; a picture of throughput is written to the folder."""
+    """Return the lines of a part; write a picture of throughput to the folder."""
     if part == "speed":
         return measure_speed(repeats, patience)
     if part == "growth":
@@ -54,14 +54,17 @@ def main() -> None:
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before the first measurement", flush=True)
     start, lines = perf_counter(), []
     for part in options.parts:
-        began = perf_counter()
+        part_start = perf_counter()
         lines += measure(part, options.repeats, options.patience, folder)
-        print(f"{part}: {perf_counter() - began:.0f} s", flush=True)
+        print(f"{part}: {perf_counter() - part_start:.0f} s", flush=True)
     show(line for line in lines if line.part != "throughput")
     missed = sum("MISSED" in line.verdict for line in lines)
-    unsure = sum("INCONCLUSIVE" in line.verdict for line in lines)
-    asked = sum(bool(line.verdict) for line in lines)
-    print(f"{asked} verdicts: {asked - missed - unsure} met, {missed} missed, {unsure} inconclusive", end=", ")
+    inconclusive = sum("INCONCLUSIVE" in line.verdict for line in lines)
+    judged = sum(bool(line.verdict) for line in lines)
+    print(
+        f"{judged} verdicts: {judged - missed - inconclusive} met, {missed} missed, {inconclusive} inconclusive",
+        end=", ",
+    )
     print(f"{perf_counter() - start:.0f} s; {folder}")
     (folder / "lines.json").write_text(json.dumps([line._asdict() for line in lines], indent=1))
 

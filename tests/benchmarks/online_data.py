@@ -16,7 +16,7 @@ NOISE = 0.1
 
 
 def read_covtype(n_rows: int) -> Rows:
-    """Training rows in the order of seed 0, standardised, float64, with two classes."""
+    """Return training rows in the order of seed 0, standardised, float64, with two classes."""
     table = pq.read_table(sorted(COVTYPE.glob("part-*.parquet")))
     order = np.random.default_rng(0).permutation(table.num_rows)[:n_rows]
     names = [name for name in table.column_names if name != "y"]
@@ -27,14 +27,14 @@ def read_covtype(n_rows: int) -> Rows:
 
 
 def random_rows(n_rows: int, n_inputs: int, seed: int = 0) -> Rows:
-    """Normal inputs, float32, and labels that nothing can learn: the share of updates is the same for any budget."""
+    """Return normal inputs in float32 and random labels, so that the share of updates is the same for any budget."""
     rng = np.random.default_rng(seed)
     inputs = rng.standard_normal((n_rows, n_inputs), dtype=np.float32)
     return Rows(inputs, np.where(rng.random(n_rows) < 0.5, 1.0, -1.0))
 
 
 def learnable_rows(n_rows: int, n_inputs: int, n_classes: int) -> tuple[Rows, Task]:
-    """Normal inputs, float32, and classes by equal shares of a curved function, a tenth of them wrong."""
+    """Return normal inputs in float32 and equally frequent classes of a nonlinear function, a tenth of them wrong."""
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((n_rows, n_inputs), dtype=np.float32)
     curved = inputs[:, 0] * inputs[:, 1] + inputs[:, 2]

@@ -1,4 +1,4 @@
-"""How update time and memory grow: exponents of the budget, or of the rows without one, beside the paper's Table 1.
+"""Growth of update time and memory: exponents of the budget, or of the rows, compared with the paper's Table 1.
 
 Labels are random, so that the share of rows that are learnt is the same for every budget; each state is full before it
 is timed. An exponent is the slope of a least squares line through logarithms. A learner that grows more slowly than the
@@ -34,11 +34,11 @@ KERNEL = Gaussian(0.7 * N_INPUTS**0.5)
 TOLERANCE = 0.25  # of an exponent
 BUDGETS = (128, 256, 512, 1024)
 ROWS_BEFORE = (8192, 16384, 32768, 65536)
-TRIED_ROWS, MOST_ROWS, SECONDS = 512, 65_536, 0.03  # of a timing: long enough that starting it does not count
+TRIED_ROWS, MOST_ROWS, SECONDS = 512, 65_536, 0.03  # of a timing: long enough that its start-up is negligible
 
 
 class Growing(NamedTuple):
-    """name, exponents that Table 1 says for time and memory, of what; and how a learner of a size is made."""
+    """A learner: name, exponents of time and memory in Table 1, their variable, and a function that makes it."""
 
     name: str
     time: int
@@ -100,23 +100,23 @@ CASES = (
 
 
 def measure_growth(repeats: int, patience: float) -> list[Line]:
-    """Two lines a learner: the exponents of time and of memory."""
+    """Return two lines per learner: the exponents of time and of memory."""
     rows = random_rows(2 * MOST_ROWS, N_INPUTS)
-    begun = [[_begun(case, size, rows) for size in case.sizes] for case in CASES]
-    groups = [[contestant for contestant, _ in each] for each in begun]
+    prepared = [[_prepared(case, size, rows) for size in case.sizes] for case in CASES]
+    groups = [[contestant for contestant, _ in each] for each in prepared]
     lines = []
-    for case, timings, each in zip(CASES, time_in_turns(groups, repeats, patience), begun, strict=True):
+    for case, timings, each in zip(CASES, time_in_turns(groups, repeats, patience), prepared, strict=True):
         lines += _lines_of(case, list(timings.values()), [state_bytes for _, state_bytes in each])
     return lines
 
 
-def _begun(case: Growing, size: int, rows: Rows) -> tuple[Contestant, int]:
-    """Learning further rows from a state of this size, and the bytes of that state."""
+def _prepared(case: Growing, size: int, rows: Rows) -> tuple[Contestant, int]:
+    """Return a contestant that trains on further rows from a state of this size, and the bytes of that state."""
     learner = case.make(size)
     n_before = size if case.of == "rows" else 4 * size
     state = learner.learn(learner.start(), _part(rows, 0, n_before))
     assert case.of != "B" or _supports_of(state) == size
-    if case.of == "rows":  # the same share of all sizes: it is the middle of a part that counts
+    if case.of == "rows":  # the same share for all sizes, because the time in the middle of a part counts
         n_after = size // 8
     else:
         start = perf_counter()
@@ -135,25 +135,27 @@ def _supports_of(state: Any) -> int:
 
 
 def _lines_of(case: Growing, timings: list[Timing], bytes_of: list[int]) -> list[Line]:
-    """mine, other : at the largest size and at the smallest."""
+    """Return the lines of a case; mine, other : at the largest and at the smallest size."""
     setting = f"{case.of} = {case.sizes[0]} to {case.sizes[-1]}"
     busy = max(timing.busy for timing in timings)
     lines = []
     state_bytes = [float(size) for size in bytes_of]
-    for what, order, values, least, unit in (
+    for quantity, order, values, least, unit in (
         ("time", case.time, [timing.ns for timing in timings], [timing.least_ns for timing in timings], "ns a row"),
         ("memory", case.memory, state_bytes, state_bytes, "bytes"),
     ):
         exponent = slope(case.sizes, values)
-        # how far medians and least times disagree on the growth over all sizes
+        # how much the growth over all sizes differs between medians and least times
         spread = (case.sizes[-1] / case.sizes[0]) ** abs(exponent - slope(case.sizes, least))
-        said = verdict(exponent, [spread], busy if what == "time" else 0.0, at_most=order + TOLERANCE).strip(" ()")
+        verdict_text = verdict(
+            exponent, [spread], busy if quantity == "time" else 0.0, at_most=order + TOLERANCE
+        ).strip(" ()")
         source = "its docstring" if case.name in (*NOT_IN_TABLE_1, *WITHOUT_BUDGET) else "Table 1"
-        note = f"{what} ~ {case.of}^{exponent:.2f}, {source}: {case.of}^{order}"
-        lines.append(Line("growth", case.name, setting, values[-1], values[0], unit, exponent, said, note))
+        note = f"{quantity} ~ {case.of}^{exponent:.2f}, {source}: {case.of}^{order}"
+        lines.append(Line("growth", case.name, setting, values[-1], values[0], unit, exponent, verdict_text, note))
     return lines
 
 
 def slope(sizes: tuple[int, ...], values: list[float]) -> float:
-    """The exponent of a power law through these points."""
+    """Return the exponent of a power law through these points."""
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])

@@ -12,7 +12,7 @@ from tests.benchmarks.steadiness import verdict, wait_for_idle_cores
 
 
 class Contestant(NamedTuple):
-    """work : what is timed, over n_rows rows; where it returns a number, that many seconds of it count."""
+    """work : the timed call, over n_rows rows; if its result has seconds, those count."""
 
     name: str
     work: Callable[[], object]
@@ -20,7 +20,7 @@ class Contestant(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """Nanoseconds a row; busy : largest percentage of the cores that others used beforehand; last : what came back."""
+    """Nanoseconds per row; busy : largest percentage of the cores in use beforehand; last : the last result."""
 
     ns: float
     least_ns: float
@@ -29,12 +29,12 @@ class Timing(NamedTuple):
 
     @property
     def spread(self) -> float:
-        """Median over least."""
+        """Return median over least."""
         return self.ns / self.least_ns
 
 
 class Line(NamedTuple):
-    """One line of the table. mine, other : in unit, other 0 if there is none; value : what is held to a bound."""
+    """One line of the table. mine, other : in unit, other 0 if there is none; value : compared with a bound."""
 
     part: str
     name: str
@@ -48,7 +48,7 @@ class Line(NamedTuple):
 
 
 def time_in_turns(groups: Sequence[Sequence[Contestant]], repeats: int, patience: float) -> list[dict[str, Timing]]:
-    """Medians of each group's contestants, one after the other within a group, groups in turns, on idle cores."""
+    """Return medians of each group's contestants, in sequence within a group, groups in turns, on idle cores."""
     seconds = [{contestant.name: list[float]() for contestant in group} for group in groups]
     last: list[dict[str, object]] = [{} for _ in groups]
     busy = [0.0] * len(groups)
@@ -86,12 +86,12 @@ def ratio_line(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> Line:
-    """Ours against another's: how many times as fast we are (at_least), or how many times as long we take (at_most)."""
-    mine, other = timings
-    value = other.ns / mine.ns if at_least is not None else mine.ns / other.ns
-    busy = max(mine.busy, other.busy)
-    said = verdict(value, [mine.spread, other.spread], busy, at_least, at_most).strip(" ()")
-    return Line(part, name, setting, mine.ns, other.ns, "ns a row", value, said, note)
+    """Return the line of okl and another: its speed ratio (at_least) or its time ratio (at_most)."""
+    own, other = timings
+    value = other.ns / own.ns if at_least is not None else own.ns / other.ns
+    busy = max(own.busy, other.busy)
+    verdict_text = verdict(value, [own.spread, other.spread], busy, at_least, at_most).strip(" ()")
+    return Line(part, name, setting, own.ns, other.ns, "ns a row", value, verdict_text, note)
 
 
 def show(lines: Iterable[Line]) -> None:
@@ -101,6 +101,6 @@ def show(lines: Iterable[Line]) -> None:
     )
     for line in lines:
         other = f"{line.other:9.0f}" if line.other else f"{'':9}"
-        told = "; ".join(text for text in (line.verdict, line.note) if text)
+        notes = "; ".join(text for text in (line.verdict, line.note) if text)
         figures = f"{line.mine:9.0f}{other} {line.unit:10}{line.value:7.2f}"
-        print(f"{line.part:11}{line.name:18}{line.setting:28}{figures}  {told}")
+        print(f"{line.part:11}{line.name:18}{line.setting:28}{figures}  {notes}")

@@ -1,8 +1,8 @@
-"""Tight numpy versions of learners with support vectors, for two classes: what a careful user would write.
+"""Fast numpy versions of learners with support vectors, for two classes, as a careful user would write them.
 
 Supports are rows in one preallocated array with their squared norms; a row costs one matrix-vector product, one
 exponential of a vector and one dot product, on one thread of BLAS, in the precision of the inputs. This file has the
-loop and the updates that touch one support; `online_numpy_costly` those that look at all of them.
+loop and the updates that touch one support; `online_numpy_costly` those that use all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from okl.foundation.types import FloatArray
 
 
 class NumpySupports:
-    """Supports, coefficients before the scale, and what updates keep beside them; one slot more than the budget."""
+    """Supports, coefficients before the scale, and arrays of updates; one slot more than the budget."""
 
     def __init__(self, budget: int, n_inputs: int, bandwidth: float, precision: np.dtype[np.floating[Any]]) -> None:
         self.budget, self.count, self.next = budget, 0, 0
@@ -35,21 +35,21 @@ class NumpySupports:
 
     @cached_property
     def matrix(self) -> NDArray[np.float64]:
-        """Of supports by supports, for updates that need one."""
+        """Return a matrix of supports by supports, for updates that need one."""
         return np.zeros((self.budget + 1, self.budget + 1))
 
     @cached_property
     def twins(self) -> NDArray[np.float64]:
-        """Rows of the positive and of the negative class that each support stands for."""
+        """Return the numbers of rows of the positive and of the negative class that each support represents."""
         return np.zeros((2, self.budget + 1))
 
     @cached_property
     def nearest(self) -> NDArray[np.int64]:
-        """Slot of the nearest neighbour of each support."""
+        """Return the slot of the nearest neighbour of each support."""
         return np.zeros(self.budget + 1, dtype=np.int64)
 
     def kernel(self, x: FloatArray, norm: float) -> FloatArray:
-        """Gaussian kernel values of all supports, in as few temporary arrays as can be."""
+        """Return Gaussian kernel values of all supports, with as few temporary arrays as possible."""
         values: FloatArray = self.rows[: self.count] @ x
         values *= 2.0
         values -= self.norms[: self.count]
@@ -85,7 +85,7 @@ Update = Callable[[NumpySupports, FloatArray, float, float, float, FloatArray], 
 
 
 def run_numpy(update: Update, rows: Rows, budget: int, bandwidth: float) -> int:
-    """Learn all rows; returns the mistakes. budget : the rows for updates without one."""
+    """Train on all rows and return the mistakes. budget : the number of rows for updates without a budget."""
     supports, mistakes = NumpySupports(budget, rows.inputs.shape[1], bandwidth, rows.inputs.dtype), 0
     norms = np.einsum("ij,ij->i", rows.inputs, rows.inputs)
     for x, norm, y in zip(rows.inputs, norms.tolist(), rows.targets.tolist(), strict=True):
@@ -123,10 +123,10 @@ def bogd_sampled(s: NumpySupports, x: FloatArray, norm: float, y: float, f: floa
         slot, a = s.count, s.a[: s.budget]
         if slot == s.budget:
             sizes = np.abs(a)
-            chances = np.maximum(0, 1 - (len(a) - 1) * sizes / sizes.sum())
-            chances /= chances.sum()
-            slot = min(int(np.searchsorted(np.cumsum(chances), s.rng.random())), s.budget - 1)
-            a /= 1 - np.minimum(chances, 0.999)
+            probabilities = np.maximum(0, 1 - (len(a) - 1) * sizes / sizes.sum())
+            probabilities /= probabilities.sum()
+            slot = min(int(np.searchsorted(np.cumsum(probabilities), s.rng.random())), s.budget - 1)
+            a /= 1 - np.minimum(probabilities, 0.999)
         s.put(slot, x, norm, y, 0.5 * y)
         np.clip(a, -0.5 / s.scale, 0.5 / s.scale, out=a)
 
@@ -140,7 +140,7 @@ def norma(s: NumpySupports, x: FloatArray, norm: float, y: float, f: float, k: F
 def bsgd_removal(s: NumpySupports, x: FloatArray, norm: float, y: float, f: float, k: FloatArray) -> None:
     s.seen += 1
     s.scale = 1.0 / (REGULARISATION * s.seen)
-    if y * f < 1:  # all coefficients are +-1: the oldest goes
+    if y * f < 1:  # all coefficients are +-1: the oldest is removed
         s.put(s.free_or(s.oldest), x, norm, y, y * s.scale)
 
 
@@ -152,8 +152,8 @@ def forgetron(s: NumpySupports, x: FloatArray, norm: float, y: float, f: float, 
     if slot == s.budget:
         slot = s.oldest()
         size, sign = s.scale * abs(float(s.a[slot])), math.copysign(1.0, s.a[slot])
-        there = s.scale * float(s.a[: s.count] @ s.kernel(s.rows[slot], float(s.norms[slot])))
-        mu = sign * (there + y * float(k[slot]))
+        score_there = s.scale * float(s.a[: s.count] @ s.kernel(s.rows[slot], float(s.norms[slot])))
+        mu = sign * (score_there + y * float(k[slot]))
         square, twice, rest = size * size - 2 * size * mu, 2 * size, s.cost - 15 / 32 * s.mistakes
         phi = 1.0
         if square + twice + rest > 0:

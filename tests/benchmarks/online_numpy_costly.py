@@ -1,4 +1,4 @@
-"""Tight numpy versions of updates that look at all supports: redundancy, passive-aggressive, projection, merging.
+"""Fast numpy versions of updates that use all supports: redundancy, passive-aggressive, projection, merging.
 
 For the Gaussian kernel, whose values of a support with itself are 1; two classes.
 """
@@ -38,30 +38,30 @@ def projectron_plus(s: NumpySupports, x: FloatArray, norm: float, y: float, f: f
         _project_or_put(s, x, norm, y, y, k)
     elif y * f < 1.0 and s.count:
         n, loss = s.count, 1.0 - y * f
-        place = s.matrix[:n, :n] @ k
-        length = float(k @ place)
+        solution = s.matrix[:n, :n] @ k
+        length = float(k @ solution)
         tau = min(loss / length, 1.0) if length > 0 else 0.0
         reach = 0.25 * np.sqrt((s.budget + 1) / np.log(s.budget + 1))
         if tau > 0 and 2 * loss - tau * length - 2 * reach * np.sqrt(max(0.0, 1.0 - length)) >= 0:
-            s.a[:n] += y * tau * place
+            s.a[:n] += y * tau * solution
 
 
 def _project_or_put(s: NumpySupports, x: FloatArray, norm: float, y: float, step: float, k: FloatArray) -> None:
     n = s.count
-    place = s.matrix[:n, :n] @ k
-    left = 1.0 - float(k @ place)
-    if n == s.budget or left <= DEPENDENT:
-        s.a[:n] += step * place
+    solution = s.matrix[:n, :n] @ k
+    residual = 1.0 - float(k @ solution)
+    if n == s.budget or residual <= DEPENDENT:
+        s.a[:n] += step * solution
     else:
-        _grow_inverse(s, place, left)
+        _grow_inverse(s, solution, residual)
         s.put(n, x, norm, y, step)
 
 
-def _grow_inverse(s: NumpySupports, place: FloatArray, left: float) -> None:
+def _grow_inverse(s: NumpySupports, solution: FloatArray, residual: float) -> None:
     n, inverse = s.count, s.matrix
-    inverse[:n, :n] += np.outer(place, place / left)
-    inverse[:n, n] = inverse[n, :n] = -place / left
-    inverse[n, n] = 1.0 / left
+    inverse[:n, :n] += np.outer(solution, solution / residual)
+    inverse[:n, n] = inverse[n, :n] = -solution / residual
+    inverse[n, n] = 1.0 / residual
 
 
 def bpa_simple(s: NumpySupports, x: FloatArray, norm: float, y: float, f: float, k: FloatArray) -> None:
@@ -86,10 +86,10 @@ def bpa_nearest(s: NumpySupports, x: FloatArray, norm: float, y: float, f: float
         k64 = k.astype(np.float64)
         with_near, between = s.matrix[np.arange(n), neighbours], k64[neighbours]
         alone = 1.0 - between * between
-        apart = alone > 1e-12
-        alone = np.where(apart, alone, 1.0)
-        of_row = np.where(apart, (k64 - with_near * between) / alone, k64)
-        of_near = np.where(apart, (with_near - k64 * between) / alone, 0.0)
+        distinct = alone > 1e-12
+        alone = np.where(distinct, alone, 1.0)
+        of_row = np.where(distinct, (k64 - with_near * between) / alone, k64)
+        of_near = np.where(distinct, (with_near - k64 * between) / alone, 0.0)
         slot = int(np.argmin(s.a[:n] ** 2 * np.maximum(0.0, 1.0 - of_row * k64 - of_near * with_near)))
         s.a[neighbours[slot]] += of_near[slot] * s.a[slot]
         step += float(of_row[slot] * s.a[slot])
@@ -100,7 +100,7 @@ def bpa_nearest(s: NumpySupports, x: FloatArray, norm: float, y: float, f: float
 
 
 def _find_nearest(s: NumpySupports, k: FloatArray, slot: int, n: int) -> None:
-    """Compare the new support at a slot with all neighbours; who had the old one there looks at all."""
+    """Compare the new support at a slot with all neighbours; supports that lost their neighbour compare with all."""
     near, count = s.nearest, s.count
     lost = np.flatnonzero(near[:n] == slot)
     near[:n][k > s.matrix[np.arange(n), near[:n]]] = slot
@@ -117,25 +117,29 @@ def bpa_projection(s: NumpySupports, x: FloatArray, norm: float, y: float, f: fl
         _project_or_put(s, x, norm, y, step, k)
         return
     inverse = s.matrix[:n, :n]
-    place = inverse @ k
-    left = 1.0 - float(k @ place)
-    if left <= DEPENDENT:
-        s.a[:n] += step * place
+    solution = inverse @ k
+    residual = 1.0 - float(k @ solution)
+    if residual <= DEPENDENT:
+        s.a[:n] += step * solution
         return
-    pivots = inverse.diagonal() + place * place / left
+    pivots = inverse.diagonal() + solution * solution / residual
     slot = int(np.argmin(s.a[:n].astype(np.float64) ** 2 / pivots))
-    pivot, column, new = float(pivots[slot]), inverse[:, slot] + place * (place[slot] / left), -place[slot] / left
+    pivot, column, new = (
+        float(pivots[slot]),
+        inverse[:, slot] + solution * (solution[slot] / residual),
+        -solution[slot] / residual,
+    )
     a = float(s.a[slot])
     s.a[:n] -= a * column / pivot
-    inverse += np.outer(place, place / left)
+    inverse += np.outer(solution, solution / residual)
     inverse -= np.outer(column, column / pivot)
-    inverse[slot] = inverse[:, slot] = -place / left - column * (new / pivot)
-    inverse[slot, slot] = 1.0 / left - new * new / pivot
+    inverse[slot] = inverse[:, slot] = -solution / residual - column * (new / pivot)
+    inverse[slot, slot] = 1.0 / residual - new * new / pivot
     s.put(slot, x, norm, y, step - a * new / pivot)
 
 
 def bsgd_merging(s: NumpySupports, x: FloatArray, norm: float, y: float, f: float, k: FloatArray) -> None:
-    """Partners are compared at a grid of places, where okl takes two of Newton's steps for each of them."""
+    """Compare partners on a grid of positions, while okl takes two Newton steps for each of them."""
     s.seen += 1
     s.scale = 1.0 / (REGULARISATION * s.seen)
     if y * f >= 1.0:
@@ -151,7 +155,7 @@ def bsgd_merging(s: NumpySupports, x: FloatArray, norm: float, y: float, f: floa
     lost = own**2 + a**2 + 2.0 * np.exp(logs) * own * a - gains.max(axis=0)
     lost[m] = np.inf
     j = int(np.argmin(lost))
-    h = _best_place(GRID[int(np.argmax(gains[:, j]))], float(logs[j]), own, float(a[j]))
+    h = _best_position(GRID[int(np.argmax(gains[:, j]))], float(logs[j]), own, float(a[j]))
     z = h * s.rows[m] + (1 - h) * s.rows[j]
     value = own * np.exp(logs[j] * (1 - h) ** 2) + a[j] * np.exp(logs[j] * h * h)
     s.put(j, z, float(z @ z), y, value * s.scale)
@@ -159,8 +163,8 @@ def bsgd_merging(s: NumpySupports, x: FloatArray, norm: float, y: float, f: floa
     s.rows[m], s.norms[m], s.a[m] = s.rows[n - 1], s.norms[n - 1], s.a[n - 1]
 
 
-def _best_place(h: float, log: float, m: float, j: float) -> float:
-    """Newton's steps on the gain of merging coefficients m and j, from the best place of the grid."""
+def _best_position(h: float, log: float, m: float, j: float) -> float:
+    """Maximise the gain of merging coefficients m and j by Newton steps from the best grid position."""
     for _ in range(10):
         p, q = np.exp(log * (1 - h) ** 2), np.exp(log * h * h)
         total, slope = m * p + j * q, 2 * log * (h * j * q - (1 - h) * m * p)

@@ -1,7 +1,7 @@
-"""Tight numpy version of the twin vector machine, for the Gaussian kernel: pairs as one matrix, steps by vectors.
+"""Fast numpy version of the twin vector machine, for the Gaussian kernel: pairs as one matrix, steps by vectors.
 
-Descent takes the coefficient that is to change most, as every look at all of them costs numpy the same; okl takes them
-in turn. Both end at the same tolerance, so that mistakes agree but for what is left.
+Descent updates the coefficient that changes most, because numpy computes all of them anyway; okl updates them in turn.
+Both end at the same tolerance, so that mistakes are nearly equal.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def twin_vectors(s: NumpySupports, x: FloatArray, norm: float, y: float, f: floa
     s.matrix[slot, slot] = 1.0
     s.twins[:, slot] = y > 0, y < 0
     if s.count > s.budget:
-        _make_room(s)
+        _maintain_budget(s)
     _solve(s)
 
 
-def _make_room(s: NumpySupports) -> None:
+def _maintain_budget(s: NumpySupports) -> None:
     n = s.count
     kernel, counts, a = s.matrix[:n, :n], s.twins[:, :n], s.a[:n]
     leads = np.where(counts[0] > 0, 1.0, -1.0) * (kernel @ a)

@@ -1,4 +1,4 @@
-"""NOGD and what it is compared with: scikit-learn's Nystroem with SGDClassifier; and kernel rows alone."""
+"""NOGD and its peer, scikit-learn's Nystroem with SGDClassifier; and kernel rows alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.benchmarks.fogd_peers import Peer, Run, learn_in_batches
 
 
 def nogd_peer(bandwidth: float, budget: int, rank: int) -> Peer:
-    """okl, exact row by row, from the first support vector on: landmarks are found and decomposed while it learns."""
+    """Return okl's learner, exact row by row; it finds and decomposes landmarks during training."""
 
     def run(rows: Rows, step_size: float) -> Run:
         precision: Precision = "float32" if rows.inputs.dtype == np.float32 else "float64"
@@ -50,9 +50,9 @@ def nystroem_peer(bandwidth: float, n_landmarks: int) -> Peer:
 
 
 @compiled
-def rows_alone(kept: SupportArrays, inputs: FloatArray, kernel: KernelRule) -> float:
-    """Kernel rows of all inputs against the supports; returns something that depends on all of them."""
-    row, supports = kept.row[: used_width(kept.integers[COUNT])], kept.supports
+def rows_alone(arrays: SupportArrays, inputs: FloatArray, kernel: KernelRule) -> float:
+    """Compute kernel rows of all inputs with the supports; return a number that depends on all of them."""
+    row, supports = arrays.row[: used_width(arrays.integers[COUNT])], arrays.supports
     total = 0.0
     for index in range(inputs.shape[0]):
         kernel_row(row, supports, inputs[index], kernel)

@@ -23,13 +23,13 @@ from tests.benchmarks.online_peers import nogd_peer, nystroem_peer, rows_alone
 
 N_ROWS, FEW_ROWS, BUDGET, RANK = 131_072, 16_384, 100, 20
 PRECISIONS: tuple[Precision, ...] = ("float32", "float64")
-AGAINST_SKLEARN, AGAINST_ROW, AGAINST_NUMPY = 6.0, 1.5, 5.0  # asked for
+AGAINST_SKLEARN, AGAINST_ROW, AGAINST_NUMPY = 6.0, 1.5, 5.0  # required ratios
 LINEAR_COST = ("rbp", "bogd")  # little more than a kernel row
 PEERS = SIMPLE | COSTLY | TWINS
 
 
 def measure_speed(repeats: int, patience: float) -> list[Line]:
-    """All lines on forest cover types, 54 inputs."""
+    """Return all lines on forest cover types, 54 inputs."""
     rows = read_covtype(N_ROWS)
     bandwidth = median_distance(rows.inputs[:4096])
     narrow = in_precision(rows, "float32")
@@ -40,7 +40,7 @@ def measure_speed(repeats: int, patience: float) -> list[Line]:
 
 
 def against_sklearn(rows: Rows, bandwidth: float, repeats: int, patience: float) -> list[Line]:
-    """NOGD with the paper's rank, and with the rank that scikit-learn's map has; step sizes tuned on the first rows."""
+    """Return lines of NOGD with the paper's rank and with scikit-learn's; step sizes are tuned on the first rows."""
     peers = {
         f"rank {RANK}": nogd_peer(bandwidth, BUDGET, RANK),
         f"rank {BUDGET}": nogd_peer(bandwidth, BUDGET, BUDGET),
@@ -53,11 +53,13 @@ def against_sklearn(rows: Rows, bandwidth: float, repeats: int, patience: float)
         groups.append([Contestant(name, partial(peer, typed, steps[name]), N_ROWS) for name, peer in peers.items()])
     lines = []
     for precision, timings in zip(PRECISIONS, time_in_turns(groups, repeats, patience), strict=True):
-        theirs = timings.pop("scikit-learn")
-        for name, mine in timings.items():
-            note = f"accuracy {_accuracy(mine):.4f} / {_accuracy(theirs):.4f}"
+        sklearn_timing = timings.pop("scikit-learn")
+        for name, okl_timing in timings.items():
+            note = f"accuracy {_accuracy(okl_timing):.4f} / {_accuracy(sklearn_timing):.4f}"
             setting = f"B={BUDGET}, {name}, {precision}"
-            lines.append(ratio_line("sklearn", "nogd", setting, (mine, theirs), note, at_least=AGAINST_SKLEARN))
+            lines.append(
+                ratio_line("sklearn", "nogd", setting, (okl_timing, sklearn_timing), note, at_least=AGAINST_SKLEARN)
+            )
     return lines
 
 
@@ -67,26 +69,28 @@ def _accuracy(timing: Timing) -> float:
 
 
 def against_kernel_row(rows: Rows, bandwidth: float, repeats: int, patience: float) -> list[Line]:
-    """Learners that should cost little more than the kernel row they need, against a full budget."""
+    """Return lines of learners that should cost little more than their kernel row, with a full budget."""
     kernel = Gaussian(bandwidth)
     learners = {name: learner_of(name, STRATEGIES[name](), rows, bandwidth) for name in LINEAR_COST}
     full = support_arrays(learners["rbp"].learn(learners["rbp"].start(), Rows(rows.inputs[:4096], rows.targets[:4096])))
     assert full.integers[COUNT] == BUDGET
     group = [Contestant("kernel row", partial(rows_alone, full, rows.inputs, kernel.rule), N_ROWS)]
-    group += [Contestant(name, partial(one.learn, one.start(), rows), N_ROWS) for name, one in learners.items()]
+    group += [
+        Contestant(name, partial(learner.learn, learner.start(), rows), N_ROWS) for name, learner in learners.items()
+    ]
     timings = time_in_turns([group], repeats, patience)[0]
-    alone = timings.pop("kernel row")
-    note = f"{1e3 / alone.ns:.1f} million rows a second"
+    row_timing = timings.pop("kernel row")
+    note = f"{1e3 / row_timing.ns:.1f} million rows a second"
     setting = f"B={BUDGET}, d={rows.inputs.shape[1]}"
-    lines = [Line("kernel row", "kernel row alone", setting, alone.ns, 0.0, "ns a row", 1.0, "", note)]
-    for name, mine in timings.items():
-        note = f"{1e3 / mine.ns:.1f} million rows a second"
-        lines.append(ratio_line("kernel row", name, setting, (mine, alone), note, at_most=AGAINST_ROW))
+    lines = [Line("kernel row", "kernel row alone", setting, row_timing.ns, 0.0, "ns a row", 1.0, "", note)]
+    for name, okl_timing in timings.items():
+        note = f"{1e3 / okl_timing.ns:.1f} million rows a second"
+        lines.append(ratio_line("kernel row", name, setting, (okl_timing, row_timing), note, at_most=AGAINST_ROW))
     return lines
 
 
 def learner_of(name: str, strategy: Strategy, rows: Rows, bandwidth: float) -> Any:
-    """The learner of a strategy, with a budget where it has one."""
+    """Return the learner of a strategy, with a budget if it has one."""
     n_inputs = rows.inputs.shape[1]
     if isinstance(strategy, BudgetStrategy):
         return BudgetLearner(Gaussian(bandwidth), strategy, "binary", n_inputs, BUDGET)
@@ -94,17 +98,17 @@ def learner_of(name: str, strategy: Strategy, rows: Rows, bandwidth: float) -> A
 
 
 def against_numpy(rows: Rows, bandwidth: float, repeats: int, patience: float) -> list[Line]:
-    """Every baseline on the same rows as its tight numpy version, whose mistakes are shown beside ours."""
+    """Return lines of every baseline and its numpy version on the same rows, with the mistakes of both."""
     groups = []
     for name, kind in STRATEGIES.items():
         strategy = Norma(nu=None) if kind is Norma else kind()
         learner = learner_of(name, strategy, rows, bandwidth)
         budget = BUDGET if isinstance(strategy, BudgetStrategy) else len(rows.targets)
-        theirs = partial(run_numpy, PEERS[name], rows, budget, bandwidth)
+        numpy_run = partial(run_numpy, PEERS[name], rows, budget, bandwidth)
         groups.append(
             [
                 Contestant("okl", partial(learner.learn, learner.start(), rows), len(rows.targets)),
-                Contestant("numpy", theirs, len(rows.targets)),
+                Contestant("numpy", numpy_run, len(rows.targets)),
             ]
         )
     lines = []

@@ -39,7 +39,7 @@ LEARNERS = tuple(COLOURS)
 
 
 class Size(NamedTuple):
-    """D frequencies, d inputs, classes, budget: one of them moves along a panel."""
+    """D frequencies, d inputs, classes, budget: one of them varies in a panel."""
 
     n_frequencies: int = 400
     n_inputs: int = 54
@@ -48,7 +48,7 @@ class Size(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """What a panel has along its axis: a field of Size."""
+    """A panel and its axis, which is a field of Size."""
 
     title: str
     field: str
@@ -65,7 +65,7 @@ PANELS = (
 
 
 def measure_throughput(patience: float) -> list[Line]:
-    """One line a point, its value thousands of rows a second; nothing is asked of them."""
+    """Return one line per point, in thousands of rows per second, without required values."""
     points = [(panel, value) for panel in PANELS for value in panel.values]
     groups = [
         [Contestant(name, _learning(name, Size()._replace(**{panel.field: value})), N_ROWS) for name in panel.learners]
@@ -83,7 +83,7 @@ def _setting(panel: Panel, value: int) -> str:
 
 
 def _learning(name: str, size: Size) -> Callable[[], object]:
-    """What learns further rows of this size, once budgets are full and maps are there."""
+    """Return a call that trains on further rows of this size, with full budgets and drawn maps."""
     rows, task = learnable_rows(ROWS_BEFORE + N_ROWS, size.n_inputs, size.n_classes)
     n_outputs = size.n_classes if task == "multiclass" else 1
     kernel, loss = Gaussian(size.n_inputs**0.5), make_loss(DEFAULT_LOSS[task])
@@ -117,7 +117,7 @@ def draw_throughput(lines: list[Line], file: Path) -> None:
         axes.set_xticks(panel.values, [str(value) for value in panel.values])
         axes.yaxis.set_major_formatter(EngFormatter(sep=""))
         axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.set_ylim(min(rates.values()) / 1.3, max(rates.values()) * 1.3)  # one scale for all panels
+        axes.set_ylim(min(rates.values()) / 1.3, max(rates.values()) * 1.3)  # the same scale for all panels
         axes.set_xlabel(panel.title)
         axes.set_ylabel("rows a second, one core")
         axes.grid(color=LIGHT.faint, linewidth=0.5)

@@ -156,9 +156,9 @@ def race(problem: Problem, turns: int) -> None:
         outs[way] = problem.joined() if way in (*RIVALS, "numpy in place") else problem.out.copy()
     for _ in range(turns):
         for way, work in ways.items():
-            begun = time.perf_counter()
+            start = time.perf_counter()
             work()
-            times[way].append(1e3 * (time.perf_counter() - begun))
+            times[way].append(1e3 * (time.perf_counter() - start))
     least, middle = ({way: of(taken) for way, taken in times.items()} for of in (min, median))
     for way in ways:
         apart = float(np.abs(outs[way] - outs["okl"]).max())
@@ -177,7 +177,7 @@ def race(problem: Problem, turns: int) -> None:
 
 def check(n_cases: int) -> None:
     """Random cases against the conditions of optimality and the solver."""
-    farthest, empty, begun = 0.0, 0, time.perf_counter()
+    farthest, empty, start = 0.0, 0, time.perf_counter()
     for seed in range(n_cases):
         case = random_case(seed)
         out = np.empty_like(case.point)
@@ -194,7 +194,7 @@ def check(n_cases: int) -> None:
         farthest = max(farthest, float(np.abs(out - solution).max()) / scale)
         excess = float(np.sum((out - case.point) ** 2) - np.sum((solution - case.point) ** 2)) / scale**2
         assert excess < 1e-6, seed
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     print(
         f"{n_cases} random cases, {empty} of them empty: all optimal; {farthest:.1e} from the solver ({seconds:.0f} s)"
     )

@@ -161,12 +161,12 @@ def disturbed(settings: TrainSettings, place: Path, whole: dict[str, Any], kills
     looked = broken = killed = runs = files = 0
     same, torn, added = True, list[str](), list[float]()
     while killed < kills and same:
-        folder, begun = place / f"killed-{runs}", time.perf_counter()
+        folder, start = place / f"killed-{runs}", time.perf_counter()
         out = settings.model_copy(update={"out": str(folder)})
         here, more, bad, ended = killed_run(out, folder, whole["learn_seconds"], kills - killed, draw)
         runs, killed, looked, broken = runs + 1, killed + here, looked + more, broken + bad
         if here:
-            added.append((time.perf_counter() - begun - whole["process_seconds"]) / here)
+            added.append((time.perf_counter() - start - whole["process_seconds"]) / here)
         seen, left = torn_files(place, Path(os.environ["OKL_HOME"]))
         files, torn = seen, torn + left
         same = ended and same_as(whole, folder)
@@ -183,7 +183,7 @@ def same_as(whole: dict[str, Any], folder: Path) -> bool:
 
 def undisturbed(settings: TrainSettings, folder: Path) -> dict[str, Any]:
     """The result of a run that nobody kills, with the seconds of its process, and those from its first step on."""
-    begun = time.perf_counter()
+    start = time.perf_counter()
     process = process_of(settings, None)
     assert process.stdout is not None
     while process.stdout.readline() not in (b"learn\n", b""):
@@ -191,7 +191,7 @@ def undisturbed(settings: TrainSettings, folder: Path) -> dict[str, Any]:
     learning = time.perf_counter()
     process.wait()
     ended = time.perf_counter()
-    return result_of(folder) | {"process_seconds": ended - begun, "learn_seconds": ended - learning}
+    return result_of(folder) | {"process_seconds": ended - start, "learn_seconds": ended - learning}
 
 
 def main(kills: int = KILLS, *solvers: str) -> None:

@@ -88,7 +88,7 @@ def others(place: Path, result: dict[str, Any]) -> dict[str, dict[str, Any]]:
     first = Registry(place / "registry").model("m").version(1).load()
     wrong, rows, size = {"once": 0.0, "refit": 0.0}, 0, 0
     learning = 0.0
-    begun = time.perf_counter()
+    start = time.perf_counter()
     with open_execution(threads=1) as execution:
         for night in range(FIRST, len(records)):
             data = open_dataset(store.location / records[night].key)
@@ -98,7 +98,7 @@ def others(place: Path, result: dict[str, Any]) -> dict[str, dict[str, Any]]:
                 found = progressive(data, first.schema, predictor, execution)
                 wrong[name] += found.error * found.rows
             rows += found.rows
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     refits = {"learning seconds": round(learning, 2), "seconds": round(seconds, 2), "megabytes": round(size / 1e6, 2)}
     return {
         "once": {"error": round(wrong["once"] / rows, 4)},

@@ -55,29 +55,29 @@ class Way:
     def whole(self) -> dict[str, Any]:
         """Retrain undisturbed, and see how long everything takes."""
         self.note.write_text("")
-        begun = time.monotonic()
+        start = time.monotonic()
         outcome: dict[str, Any] = self.begin()[1]()
         lines = notes(self.note)
         seconds = {one.word: after.moment - one.moment for one, after in pairwise(lines)}
         if "learn" in seconds:
             self.usual = {stage: seconds[stage] for stage in RETRAIN_STAGES} | {
-                BEFORE: lines[0].moment - begun, AFTER: time.monotonic() - lines[-1].moment,
-                ANYWHERE: time.monotonic() - begun,
+                BEFORE: lines[0].moment - start, AFTER: time.monotonic() - lines[-1].moment,
+                ANYWHERE: time.monotonic() - start,
             }  # fmt: skip
         return outcome
 
     def killed(self, target: str, share: float) -> str:
         """Kill a retraining in a part of it, so far into it; where it was then, "over" if it was over already."""
         self.note.write_text("")
-        begun = time.monotonic()
+        start = time.monotonic()
         process, end = self.begin()
         wanted = {BEFORE: "", ANYWHERE: "", AFTER: "report."}.get(target, target)
-        moment = begun + share * self.usual[target] if not wanted else None
+        moment = start + share * self.usual[target] if not wanted else None
         while moment is None or time.monotonic() < moment or process() is None:
             found = [one.moment for one in notes(self.note) if one.word == wanted]
             if moment is None and found:
                 moment = found[0] + share * self.usual[target]
-            if time.monotonic() - begun > MOST_SECONDS:
+            if time.monotonic() - start > MOST_SECONDS:
                 raise TimeoutError(f"{self.name}: never came to {target}: {notes(self.note)}")
             time.sleep(0.001)
         pid = process()

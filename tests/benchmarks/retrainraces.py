@@ -97,7 +97,7 @@ def race(place: Path, registry: str, rounds: int) -> bool:
     random, told = np.random.default_rng(3), Counter[str]()
     land(place / "in", "day-000.parquet", content(0, ROWS))
     retrain(settings_for(place, registry))
-    begun = time.perf_counter()
+    start = time.perf_counter()
     with racers() as ends:
         for number in range(1, rounds + 1):
             kind = KINDS[number % len(KINDS)]
@@ -111,7 +111,7 @@ def race(place: Path, registry: str, rounds: int) -> bool:
                 land(place / "in", f"day-{number:03d}-later.parquet", content(number + 1_000, ROWS))
             told[f"{kind}: {' + '.join(sorted(end.recv() for end in ends))}"] += 1
     retrain(settings_for(place, registry))
-    print(f"{registry}: {rounds} rounds, {time.perf_counter() - begun:.0f} s")
+    print(f"{registry}: {rounds} rounds, {time.perf_counter() - start:.0f} s")
     return _verdict(place, registry, told)
 
 

@@ -36,9 +36,9 @@ def killed_at(word: str, deployed: Deployed, story: Story) -> str:
     server = next(child.pid for child in deployed.state.children if child.name == "server")
     assert server is not None
     os.kill(server, signal.SIGKILL)
-    begun = time.monotonic()
+    start = time.monotonic()
     outcome = _patiently(end)["outcome"]
-    return f"{outcome} after {time.monotonic() - begun:.1f} s"
+    return f"{outcome} after {time.monotonic() - start:.1f} s"
 
 
 def _patiently(end: Callable[[], Any]) -> Any:

@@ -72,9 +72,9 @@ def overhead(rounds: int, there: DaskExecution, here: Execution) -> None:
         if name != "one process":
             execution, there._transport.carrier = there, CARRIERS[name]
         for _ in range(IN_A_ROW):
-            begun = time.perf_counter()
+            start = time.perf_counter()
             total = execution.sum(echo, shards, point, add_up)
-            found[name].append(time.perf_counter() - begun)
+            found[name].append(time.perf_counter() - start)
             assert total.tobytes() == expected.tobytes()
     print(f"{rounds} rounds each, {D} float64 to each of 2 workers, and back from each of {N_SHARDS} shards")
     for name, taken in found.items():
@@ -96,10 +96,10 @@ def accelerated(iterations: int, there: DaskExecution, folder: Path) -> None:
     last_state(learning(3), data, there)  # workers compile
     for name, carrier in CARRIERS.items():
         there._transport.carrier, watch = carrier, Watch()
-        before, begun = there.traffic.rounds, time.perf_counter()
+        before, start = there.traffic.rounds, time.perf_counter()
         with watch.watching():
             state = last_state(learning(iterations), data, there)
-        seconds, rounds = time.perf_counter() - begun, there.traffic.rounds - before
+        seconds, rounds = time.perf_counter() - start, there.traffic.rounds - before
         lost = seconds - sum(watch.worked)
         each = 1e3 * lost / rounds
         print(

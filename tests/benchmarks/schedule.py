@@ -171,11 +171,11 @@ def server(stack: Stack) -> None:
         run = long_run(stack, client)
     killed = stack.child("server")
     killed.send_signal(signal.SIGKILL)
-    begun = time.monotonic()
+    start = time.monotonic()
     print(f"\nthe server (process {killed.pid}) was killed 3 s after the run had begun")
     with stack.client() as client:
         wait_for(lambda: client.hello().status_code == 200)
-        seconds, name = time.monotonic() - begun, client.read_flow_run(run.id).state_name
+        seconds, name = time.monotonic() - start, client.read_flow_run(run.id).state_name
         print(f"it answers again {seconds:.1f} s later: the run is {name}")
         wait_for(lambda: final([client.read_flow_run(run.id)]))
         print(told(client.read_flow_run(run.id)))
@@ -223,9 +223,9 @@ def silent(stack: Stack) -> None:
             for process in [*stack.child(name).children(recursive=True), stack.child(name)]:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
-        begun = time.monotonic()
+        start = time.monotonic()
         wait_for(lambda: final([client.read_flow_run(run.id)]))
-        print(f"\nworker and run were killed; given up after {time.monotonic() - begun:.0f} s")
+        print(f"\nworker and run were killed; given up after {time.monotonic() - start:.0f} s")
         print(told(client.read_flow_run(run.id)))
         again = begin_run(client)
         wait_for(lambda: final([client.read_flow_run(again.id)]))

@@ -43,10 +43,10 @@ def main() -> None:
         data = in_shards(Path(name) / "source.parquet", Path(name) / "data", -(-n_rows // 4))
         rows, signs = all_mapped(data, feature_map)
         exact = hinge_optimum(LAM, rows, signs, gap=1e-6)
-        begun = time.perf_counter()
+        start = time.perf_counter()
         svc = LinearSVC(C=1.0 / (LAM * len(rows)), loss="hinge", fit_intercept=False, tol=1e-3, max_iter=2000)
         weights = svc.fit(rows, signs).coef_[0]
-        liblinear, seconds = objective(rows, signs, weights), time.perf_counter() - begun
+        liblinear, seconds = objective(rows, signs, weights), time.perf_counter() - start
         print(f"{len(rows):,} rows, {rows.shape[1]} columns: LIBLINEAR {liblinear:.7f}, in {seconds:.1f} s;")
         print(f"Newton's method between {exact.bound:.7f} and {exact.objective:.7f}")
         best = min(liblinear, exact.bound)

@@ -62,10 +62,10 @@ def mapped(folder: str, name: str, n_rows: int | None = None, n_frequencies: int
     assert isinstance(feature_map, FourierFeatures)
     seconds = []
     for _ in range(TIMED):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         with borrowed_block(feature_map.rows_per_block, feature_map.widths, rows.dtype) as block:
             fourier_transform(rows, block, inputs, feature_map.waves, 0, 1)
-        seconds.append(time.perf_counter() - begun)
+        seconds.append(time.perf_counter() - start)
     return Mapped(rows, as_compiled(targets, np.float64), float(np.median(seconds)) / len(rows))
 
 

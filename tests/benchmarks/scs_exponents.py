@@ -57,17 +57,17 @@ def scs_seconds(folder: str, n_rows: int) -> Reached:
 def newton_seconds(folder: str, n_rows: int) -> Reached:
     """In the map: until the certified gap is 1%."""
     data = mapped(folder, SET, n_rows)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     found = hinge_optimum(LAM, data.rows, data.targets, gap=NEAR)
-    return Reached(time.perf_counter() - begun + data.seconds_a_row * n_rows, found.objective / found.bound - 1.0)
+    return Reached(time.perf_counter() - start + data.seconds_a_row * n_rows, found.objective / found.bound - 1.0)
 
 
 def kernel_seconds(folder: str, n_rows: int) -> Reached:
     """With the kernel, rows of which are computed when they are needed: until the certified gap is 1%."""
     inputs, targets = standardised(folder, SET, n_rows)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     found = hinge_optimum(LAM, inputs, targets, kernel_of(inputs), gap=NEAR)
-    return Reached(time.perf_counter() - begun, found.objective / found.bound - 1.0)
+    return Reached(time.perf_counter() - start, found.objective / found.bound - 1.0)
 
 
 def libsvm_seconds(tolerance: float, folder: str, n_rows: int) -> Reached:
@@ -79,9 +79,9 @@ def libsvm(tolerance: float, inputs: FloatArray, targets: Doubles) -> Reached:
     """Until its tolerance is reached; its objective beside that of its dual, both in units of mean losses."""
     m, kernel = len(targets), kernel_of(inputs)
     machine = SVC(C=1.0 / (LAM * m), gamma=0.5 / kernel.bandwidth**2, tol=tolerance, cache_size=CACHE_MEGABYTES)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     machine.fit(inputs, targets)
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     points, supports = machine.dual_coef_[0], inputs[machine.support_]
     scores = np.concatenate([kernel.matrix(inputs[k : k + _BLOCK], supports) @ points for k in range(0, m, _BLOCK)])
     lost = np.maximum(0.0, 1.0 - targets * (scores + machine.intercept_[0])).mean()

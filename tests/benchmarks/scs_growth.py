@@ -51,9 +51,9 @@ def of(gap: float, seed: int) -> SubgradientSolver:
 
 def timed(learning: SubgradientSolver, data: Dataset, execution: Execution) -> Run:
     """A run to its end."""
-    begun, run = time.perf_counter(), Run([], [])
+    start, run = time.perf_counter(), Run([], [])
     for state in states(learning, data, execution):
-        run.seconds.append(time.perf_counter() - begun)
+        run.seconds.append(time.perf_counter() - start)
         run.states.append(state)
     return run
 

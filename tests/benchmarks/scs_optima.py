@@ -45,9 +45,9 @@ def main() -> None:
 
 def report(name: str, where: str, lam: float, exact: HingeOptimum, space: SampleSpace, targets: FloatArray) -> None:
     """Solve to 1e-4 of the optimum, and say how near it is and how tight its own bound."""
-    begun = time.perf_counter()
+    start = time.perf_counter()
     solved = solve_sample(space, targets, Scs(lam=lam, gap=RELATIVE * exact.objective))
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     assert solved.lower_bound <= exact.objective, "a lower bound above an objective"
     excess = solved.objective - exact.objective
     # the optimum lies in [bound, objective] of the judge: the tightness is uncertain by its gap

@@ -61,9 +61,9 @@ class Judged(NamedTuple):
 
 def solved(learning: SubgradientSolver, data: Dataset, execution: Execution, label: str) -> SubgradientState:
     """The last state, with a line about how it came."""
-    begun, before = time.perf_counter(), execution.traffic
+    start, before = time.perf_counter(), execution.traffic
     *_, last = states(learning, data, execution)
-    seconds, after = time.perf_counter() - begun, execution.traffic
+    seconds, after = time.perf_counter() - start, execution.traffic
     certificate, rounds = learning.certificate(last), after.rounds - before.rounds
     kept = "exact" if certificate["exact"] else "95%"
     sent, received = (after.bytes_sent - before.bytes_sent) / 1e6, (after.bytes_received - before.bytes_received) / 1e6
@@ -90,17 +90,17 @@ def by_liblinear(data: Dataset, feature_map: FeatureMap) -> Judged:
         rows[first : first + len(some)], signs[first : first + len(some)] = part, some
         first += len(some)
     svc = LinearSVC(C=1.0 / (LAM * len(rows)), loss="hinge", fit_intercept=False, tol=TOLERANCE, max_iter=1000)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     svc.fit(rows, signs)
-    return Judged(svc.coef_[0], float("nan"), time.perf_counter() - begun, int(svc.n_iter_), _peak())
+    return Judged(svc.coef_[0], float("nan"), time.perf_counter() - start, int(svc.n_iter_), _peak())
 
 
 def by_newton(data: Dataset, feature_map: FeatureMap) -> Judged:
     """Newton's method on all rows, to a certified relative gap of 1e-5."""
     rows, signs = all_mapped(data, feature_map)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     found = hinge_optimum(LAM, rows, signs, gap=1e-5)
-    return Judged(found.weights, found.bound, time.perf_counter() - begun, found.reads, _peak())
+    return Judged(found.weights, found.bound, time.perf_counter() - start, found.reads, _peak())
 
 
 def optimum(data: Dataset, feature_map: FeatureMap) -> None:
@@ -135,9 +135,9 @@ def same_bits(data: Dataset, feature_map: FeatureMap, folder: Path) -> None:
             print(f"  same bits: {bits(learning, found) == expected}", flush=True)
     with open_execution(2, threads=1) as execution:
         watched = Seeing(execution, {KILLED_ROUND}, worker_killed(folder))
-        begun = time.perf_counter()
+        start = time.perf_counter()
         *_, last = states(learning, data, watched)  # type: ignore[arg-type]
-        killed, seconds = (folder / str(KILLED_ROUND) / "killed").exists(), time.perf_counter() - begun
+        killed, seconds = (folder / str(KILLED_ROUND) / "killed").exists(), time.perf_counter() - start
         same = bits(learning, last) == expected
         print(f"2 workers, one killed in round {KILLED_ROUND}: {killed}, {seconds:.2f} s\n  same bits: {same}")
 

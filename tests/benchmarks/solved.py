@@ -161,9 +161,9 @@ def main() -> None:
             for value in parameters(name, rows) if not (sparse.issparse(inputs) and name.startswith("mm-")) else ():
                 own: Any = {parameter_of(name): value}
                 problem = make_model(name, **own).problem(rows)
-                began = perf_counter()
+                start = perf_counter()
                 state, outcome, _ = solve(problem, method)
-                seconds[name] += perf_counter() - began
+                seconds[name] += perf_counter() - start
                 proof = state.best_record.certificate
                 counts[name][0] += 1
                 # no end above the tolerance says that it is solved

@@ -182,13 +182,13 @@ def disturbed(stack: Stack, rows: Path, fault: str, stage: str, whole: str) -> s
     while (line := process.stdout.readline()) and line != "reached\n":
         pass
     with FAULTS[fault](stack):  # type: ignore[attr-defined]
-        begun, late = time.monotonic(), ""
+        start, late = time.monotonic(), ""
         try:
             _, err = process.communicate("\n", timeout=MOST_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             late, (_, err) = f"still running after {MOST_SECONDS:.0f} s", process.communicate()
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - start
     lines = without_notice(err).splitlines()
     kept = next((path for path in (out, out.with_name(f"{out.name}-so-far")) if (path / "model").is_dir()), None)
     saved = "no" if kept is None else "equal bits" if model_digest(kept) == whole else "OTHER BITS"

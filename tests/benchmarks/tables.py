@@ -38,9 +38,9 @@ def seconds_of(work: Callable[[int], Any]) -> float:
     """The least of a few times, in seconds."""
     times = []
     for number in range(TIMES):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         work(number)
-        times.append(time.perf_counter() - begun)
+        times.append(time.perf_counter() - start)
     return min(times)
 
 
@@ -101,9 +101,9 @@ def folded(folder: Path) -> None:
         asked = {"hash_columns": n_columns}
         out = folder / f"folded-{n_columns}"
         options = {"solver": "c-svm", "kernel": "linear", "data": str(folder / "learn.svm"), "out": str(out)}
-        begun = time.perf_counter()
+        start = time.perf_counter()
         train(settings_from(TrainSettings, options | {"ingest": asked}, "tables"))
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - start
         given = {"model": str(out / "model"), "source": str(folder / "test.svm")}
         accuracy = evaluate_model(settings_from(EvaluateSettings, given, "tables"))["metrics"]["accuracy"]
         size = sum(shard.size_bytes for shard in open_dataset(out / "data").shards) / cut

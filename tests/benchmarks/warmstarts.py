@@ -77,10 +77,10 @@ def _compared(name: str, data: list[Any], execution: Any) -> str:
     assert isinstance(before, LinearPredictor)
     told, objectives = [], []
     for solver, warm in ((replace(second, maps=Kept(before.feature_map)), None), (second, before)):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         state: Any = solver.start(data[1], execution, warm)
         done: Any = run_loop(solver, state, data[1], execution)
-        seconds, proof = time.perf_counter() - begun, solver.certificate(done.state)
+        seconds, proof = time.perf_counter() - start, solver.certificate(done.state)
         objectives.append(proof["objective"])
         accelerated = isinstance(solver, AcceleratedSolver)
         reads = done.state.solved[0].method_state.history[-1].reads if accelerated else done.state.drawn_rows / ROWS

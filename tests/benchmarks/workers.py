@@ -48,10 +48,10 @@ Learn = Callable[[], float]
 def learnt(solver: Solver[Any], data: Dataset, execution: Execution) -> tuple[dict[str, bytes], float]:
     """What a run learns, to the bit, and the seconds after its start."""
     state = solver.start(data, execution)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     while solver.finished(state) is None:
         state = solver.advance(state, data, execution)
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     bits: Callable[..., Any] = solver_cases.bits
     return bits(solver, state)[0], seconds
 
@@ -125,12 +125,12 @@ class Plain:
             pipe.send([self._shards[position] for position in batch.positions])
         for pipe in pipes:
             pipe.recv()
-        begun = time.perf_counter()
+        start = time.perf_counter()
         for pipe in pipes:
             pipe.send(None)
         for pipe in pipes:
             pipe.recv()
-        return time.perf_counter() - begun
+        return time.perf_counter() - start
 
     def close(self) -> None:
         """End them."""

@@ -255,13 +255,13 @@ def _fit(entrant: Entrant, part: Part, job: Job, spend_seconds: float, warm: boo
     while not seconds or (sum(seconds) < spend_seconds and len(seconds) < MOST_FITS):
         machine = entrant.make(job.configuration, part)
         _alarm(job.limit_seconds)
-        began, cpu_began = perf_counter(), process_time()
+        start, cpu_began = perf_counter(), process_time()
         machine.fit(rows, part.targets)
-        seconds.append(perf_counter() - began)
+        seconds.append(perf_counter() - start)
         cpu_seconds.append(process_time() - cpu_began)
-    began = perf_counter()
+    start = perf_counter()
     predicted = machine.predict(test_rows)
-    predict_seconds = perf_counter() - began
+    predict_seconds = perf_counter() - start
     _alarm(None)
     score, loss = _judge(part, np.asarray(predicted))
     times = (statistics.median(seconds), statistics.fmean(cpu_seconds), predict_seconds)
