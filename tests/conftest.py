@@ -75,8 +75,8 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Draw figures only for tests that check them."""
-    looked_at = item.nodeid.startswith(CHECK_FIGURES)
-    setattr(Figure, "svg", drawn if looked_at else property(lambda figure: EMPTY))  # noqa: B010  it is read-only
+    checks_figures = item.nodeid.startswith(CHECK_FIGURES)
+    setattr(Figure, "svg", drawn if checks_figures else property(lambda figure: EMPTY))  # noqa: B010  it is read-only
 
 
 drawn = vars(Figure)["svg"]

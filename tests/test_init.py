@@ -282,7 +282,7 @@ def test_predictions_in_memory_and_out_of_core_are_the_same(
     assert okl.evaluate(result["model"], data.folder)["metrics"]["accuracy"] == result["test"]["accuracy"]
 
 
-def test_readme_and_site_show_what_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_in_readme_and_site_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [README.read_text(), (README.parent / "infra" / "docs" / "how-to" / "from-python.md").read_text()]
     blocks = [block for text in texts for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
     assert len(blocks) == 3

@@ -241,7 +241,7 @@ def test_a_certified_run_states_its_regret_at_five_horizons(certified: dict[str,
     assert certified["chosen"]["step_size"] == pytest.approx(5.0 / np.sqrt(2.0))
 
 
-def test_the_loss_of_a_certified_run_is_that_of_a_slow_learner(certified: dict[str, Any], tmp_path: Path) -> None:
+def test_the_loss_of_a_certified_run_matches_a_naive_learner(certified: dict[str, Any], tmp_path: Path) -> None:
     proof = certified["certificate"]
     plain = train(train_settings(Path(certified["run"]) / "data", tmp_path / "plain", radius=5.0))
     assert plain["weights_sha256"] == certified["weights_sha256"]
@@ -347,7 +347,7 @@ def test_proofs_that_cannot_be_given_are_refused(
 
 
 @pytest.mark.parametrize("task", ["multiclass", "regression"])
-def test_tracking_in_a_ball_takes_two_classes(task: Any, tmp_path: Path) -> None:
+def test_tracking_in_a_ball_requires_two_classes(task: Any, tmp_path: Path) -> None:
     files = {"data": str(write(tmp_path, curved(400, task))), "out": str(tmp_path / "run"), "radius": 2.0}
     with pytest.raises(ConfigError, match="radius = 2 needs two classes and the hinge or logistic loss"):
         train(settings_from(TrainSettings, files | {"track": True, "certify": True}, "test"))

@@ -94,7 +94,7 @@ def test_a_row_is_summarised_by_its_output_label_and_margin() -> None:
             assert seen == seen_of(code, y, 0.3)._replace(label=0)
 
 
-def test_a_mistake_is_what_is_counted_as_one() -> None:
+def test_mistakes_match_the_counter() -> None:
     for y, f in [(1.0, 0.0), (-1.0, 0.0), (1.0, -0.5), (-1.0, -0.5), (1.0, 0.2), (-1.0, 0.2)]:
         seen, state = counted([f], y, HINGE)
         step = mistake_step(HINGE, 0.1, 0.7, seen)

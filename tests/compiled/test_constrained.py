@@ -141,7 +141,7 @@ def test_constrained_steps_match_naive(code: int, decaying: bool, rectified: boo
     assert watched_too.violation[0] > 0.0
 
 
-def test_limits_far_away_leave_the_steps_of_the_ball() -> None:
+def test_inactive_limits_do_not_change_the_steps_in_a_ball() -> None:
     case = make_case(HINGE, "float32", rows=200)
     rule = case.rule._replace(radius=RADIUS)
     block = mapped(case.inputs, case.waves)
@@ -181,7 +181,7 @@ def of_experts(
 
 
 @pytest.mark.parametrize("code", [HINGE, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED])
-def test_violation_fades_while_rows_go_by(code: int) -> None:
+def test_violation_decreases_with_the_rows(code: int) -> None:
     case = make_case(code, "float32", rows=512)
     rule = case.rule._replace(radius=3.0, decaying=True)
     block = mapped(case.inputs, case.waves)

@@ -180,7 +180,7 @@ def test_fixed_share_matches_naive(task: Task) -> None:
         assert counted.sums[SURROGATE] == pytest.approx(hinge.sum())
 
 
-def test_no_weight_falls_below_what_is_shared_and_a_change_of_the_best_expert_is_followed() -> None:
+def test_weights_stay_above_the_shared_minimum_and_follow_a_change_of_the_best_expert() -> None:
     rng = np.random.default_rng(0)
     targets = np.where(rng.random(2000) < 0.5, 1.0, -1.0)
     right = rng.random((2000, 2)) < np.where(np.arange(2000) < 1000, [[0.9], [0.3]], [[0.3], [0.9]]).T

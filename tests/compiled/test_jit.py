@@ -20,7 +20,7 @@ def blas_threads() -> list[int]:
     return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
 
-def test_blas_runs_one_thread_inside_and_what_it_had_outside() -> None:
+def test_blas_uses_one_thread_inside_the_limit_and_its_own_number_outside() -> None:
     before = blas_threads()
     with one_blas_thread():
         assert set(blas_threads()) == {1}

@@ -61,7 +61,7 @@ def sum_both(compiled: BlockSums, expected: BlockSums, entries: ProjectionEntrie
         *(("float32", False, name) for name in ("of each sign", "closed")),
     ],
 )
-def test_sums_and_what_bends_match_naive(precision: Precision, arrays: bool, name: str) -> None:
+def test_sums_and_bends_match_naive(precision: Precision, arrays: bool, name: str) -> None:
     entries, (compiled, expected) = make_entries(precision, arrays), (fresh_gathered(), fresh_gathered())
     sum_both(compiled, expected, entries, WINDOWS[name])
     np.testing.assert_allclose(compiled.sums, expected.sums, rtol=1e-12, atol=1e-10)

@@ -511,7 +511,7 @@ def test_a_class_of_too_few_rows_for_probabilities_is_noted() -> None:
     assert model.predict_proba(table)[rare, 2].mean() < 0.1, "the others have theirs"
 
 
-def test_predict_without_a_file_names_what_predicts_in_memory() -> None:
+def test_predict_without_a_file_names_the_method_for_rows_in_memory() -> None:
     with pytest.raises(
         ConfigError, match=r'give it out="scores.csv"\. For predictions in memory, use okl\.load\(MODEL\)'
     ):

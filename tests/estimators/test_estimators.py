@@ -183,7 +183,7 @@ def test_regression_does_not_depend_on_the_unit_of_the_target(scale: float, shif
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
-def test_regression_never_diverges_on_targets_as_they_are(scale: float) -> None:
+def test_regression_never_diverges_on_unscaled_targets(scale: float) -> None:
     inputs, targets = waves()
     model = FOGDRegressor(scale_target=False, random_state=0).fit(inputs, (targets + 20) * scale)
     assert model.chosen_["step_size"] <= 1

@@ -54,7 +54,7 @@ def outputs(fitted: Any, inputs: FloatArray) -> FloatArray:
 
 
 @CASE
-def test_learns_what_a_linear_model_cannot(learner: OnlineEstimator, data: Any) -> None:
+def test_nonlinear_data_are_learnt_better_than_by_a_linear_model(learner: OnlineEstimator, data: Any) -> None:
     estimator, inputs, targets = prepare(learner, data)
     train_inputs, test_inputs, train_targets, test_targets = train_test_split(inputs, targets, random_state=0)
     assert estimator.fit(train_inputs, train_targets).score(test_inputs, test_targets) > 0.8

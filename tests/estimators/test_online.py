@@ -207,7 +207,7 @@ def test_a_first_call_of_few_rows_warns_unless_the_step_size_is_given() -> None:
     FOGDClassifier(random_state=0, step_size=0.5).partial_fit(inputs[:100], labels[:100], np.unique(labels))
 
 
-def test_names_of_maps_and_kernels_are_those_that_the_class_takes() -> None:
+def test_names_of_maps_and_kernels_are_those_that_the_class_accepts() -> None:
     inputs, labels = moons()
     kernels = r"kernel = 'rbf'; expected one of gaussian, laplacian, matern32, matern52\.$"
     maps = r"map = '(x|exact)'; expected one of auto, independent, nystrom, orthogonal, quasi, structured\.$"

@@ -33,7 +33,7 @@ def products(left: FloatArray, right: FloatArray) -> FloatArray:
         {"feature_map": draw_fourier_map(Gaussian(0.5), 2, 50, 0, "float64")},
     ],
 )
-def test_spaces_learn_what_a_linear_model_cannot(space: dict[str, Any]) -> None:
+def test_spaces_fit_nonlinear_data_better_than_a_linear_model(space: dict[str, Any]) -> None:
     inputs, labels = moons(300)
     fitted = CSVMClassifier(**space, tol=1e-4, C=10.0, random_state=0).fit(inputs[:200], labels[:200])
     assert fitted.score(inputs[200:], labels[200:]) > 0.93
@@ -123,7 +123,7 @@ def test_unfinished_solutions_warn_with_the_gap_that_was_reached() -> None:
         CSVMClassifier(tol=1e-17).fit(inputs, labels)
 
 
-def test_rows_without_a_plane_between_them_get_the_larger_class() -> None:
+def test_non_separable_rows_get_the_larger_class() -> None:
     inputs = np.tile(moons(50)[0], (3, 1))
     labels = np.repeat([0, 1, 1], 50)
     with pytest.warns(UserWarning, match="no tried nu gives weights other than 0"):

@@ -113,7 +113,7 @@ def test_a_structured_map_holds_a_few_numbers_for_each_frequency() -> None:
     assert sum(array.size for array in drawn.arrays().values()) <= 3 * 1024 * 3 + 3000 < 700 * 3000 // 100
 
 
-def test_auto_takes_what_the_kernel_and_the_number_of_inputs_allow() -> None:
+def test_auto_selects_a_map_for_the_kernel_and_the_number_of_inputs() -> None:
     assert isinstance(draw_map("auto", Gaussian(1.0), STRUCTURED_FROM, 64, 0), StructuredFeatures)
     assert isinstance(draw_map("auto", Gaussian(1.0), STRUCTURED_FROM, 63, 0), FourierFeatures)
     for kernel, draw in ((Gaussian(1.0), draw_orthogonal_map), (Laplacian(1.0), draw_quasi_map)):

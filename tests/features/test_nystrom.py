@@ -75,7 +75,7 @@ def test_a_custom_kernel_gives_the_same_map_as_its_built_in_twin() -> None:
         custom.describe()
 
 
-def test_the_same_landmark_twice_only_costs_rank() -> None:
+def test_a_duplicate_landmark_only_reduces_the_rank() -> None:
     landmarks = np.repeat(some_rows(10), 3, axis=0)
     nystrom = fit_nystrom_map(Gaussian(2.0), landmarks, 30)
     assert nystrom.n_columns == 10

@@ -187,7 +187,9 @@ def test_folders_and_secrets_are_private_for_any_umask(tmp_path: Path, monkeypat
 
 
 @pytest.mark.usefixtures("careless_umask")
-def test_umask_of_okl_grants_more_but_never_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_umask_of_okl_grants_more_access_but_never_to_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OKL_HOME", str(tmp_path))
     tmp_path.chmod(0o755)
     monkeypatch.setenv("OKL_UMASK", "027")

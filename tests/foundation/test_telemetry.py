@@ -162,7 +162,7 @@ def totals(timeline: Timeline, stage: str = "learn") -> dict[tuple[str, str], fl
     return dict(found)
 
 
-def test_a_span_counts_what_no_span_inside_it_counts(clock: Clock) -> None:
+def test_a_span_counts_time_outside_its_inner_spans(clock: Clock) -> None:
     with summed() as phases, Span(READ):
         clock.now += 2.0
         with Span(MAP):
@@ -216,7 +216,7 @@ def test_waiting_time_is_split_into_phases_and_transfer(clock: Clock) -> None:
     )
 
 
-def test_every_lane_fills_the_time_that_it_was_there_however_often_buckets_double(clock: Clock) -> None:
+def test_every_lane_fills_its_lifetime_for_any_number_of_bucket_doublings(clock: Clock) -> None:
     timeline = Timeline()
     with recording(timeline):
         for stage in ("plan", "learn", "evaluate"):

@@ -98,7 +98,7 @@ def test_a_choice_outlives_a_run_that_ends_before_the_first_version_and_is_refus
     assert {name: result["settings"]["train"][name] for name in chosen} == chosen
 
 
-def test_options_of_the_choice_hold_for_a_new_model_and_may_stay(root: Path) -> None:
+def test_options_of_the_choice_hold_for_a_new_model_and_may_be_repeated(root: Path) -> None:
     first_settings = automatic_settings(root, validation="blocks", optimise="log-loss")
     shards(root, 1)
     first = retrain(first_settings)

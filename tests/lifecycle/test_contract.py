@@ -154,7 +154,7 @@ def test_times_that_are_not_finite_are_ignored(value: float, tmp_path: Path, sch
     assert 24 < known.first_time < known.last_time < 48  # type: ignore[operator]
 
 
-def test_a_shard_older_than_what_was_learnt_is_late(tmp_path: Path, schema: Schema) -> None:
+def test_a_shard_older_than_the_learnt_rows_is_late(tmp_path: Path, schema: Schema) -> None:
     store, path = ShardStore(tmp_path / "data"), land(tmp_path / "in", "day-1.parquet", content(1))
     baseline = replace(baseline_of(schema, []), watermark=72.0)
     late = validated(store, path, schema, baseline=baseline, time_column="hour")
@@ -392,7 +392,7 @@ def test_missing_values_that_chance_explains_are_accepted(tmp_path: Path, schema
     assert [finding.kind for finding in validated(store, many, lenient).findings] == ["missing-values"]
 
 
-def test_a_column_may_miss_values_as_often_as_so_far(tmp_path: Path, schema: Schema) -> None:
+def test_a_column_may_have_as_many_missing_values_as_before(tmp_path: Path, schema: Schema) -> None:
     store, lenient = ShardStore(tmp_path / "data"), replace(schema, missing="zero")
     paths = [land(tmp_path / "in", f"{day}.parquet", moved("x2", with_holes(0.3))(content(day))) for day in (1, 2)]
     kept = validated(store, paths[0], lenient)

@@ -98,7 +98,7 @@ def test_log_losses_are_compared_by_the_paired_t_test_beyond_the_allowance(allow
     assert "not better than the champion by log loss" in enough.reason
 
 
-def test_calibrating_on_the_compared_rows_is_no_reason_to_publish() -> None:
+def test_calibration_on_the_compared_rows_does_not_lead_to_a_publication() -> None:
     """The allowance prefers neither of two calibrations of the same scores: on these rows or on others."""
     rows, gains = 400, []
     for _ in range(300):
@@ -153,7 +153,7 @@ def test_a_model_that_is_worse_than_a_constant_is_never_published(needed: Any) -
 
 
 @pytest.mark.parametrize("criterion", ["auc", "average-precision"])
-def test_models_of_a_rare_class_are_compared_though_their_mistakes_are_the_same(criterion: Criterion) -> None:
+def test_models_of_a_rare_class_are_compared_despite_equal_mistakes(criterion: Criterion) -> None:
     pairs = scored_pairs(0.5, 2.0)
     better = apply_rule("binary", {ALL: pairs}, PublishRule(), criterion=criterion)
     assert better.publish
@@ -188,7 +188,7 @@ def test_equal_predictors_are_not_better_and_not_worse() -> None:
     assert apply_rule("binary", {}, PublishRule()).kind == "keep"
 
 
-def test_better_takes_a_margin_and_more_than_chance() -> None:
+def test_better_requires_a_margin_and_significance() -> None:
     clear = PairedSums(1000, 200.0, 150.0, 90.0, NO_AGREEMENT)
     assert apply_rule("binary", {ALL: clear}, PublishRule()).publish
     assert apply_rule("binary", {ALL: clear}, PublishRule(margin=0.04)).publish
@@ -204,7 +204,7 @@ def test_better_takes_a_margin_and_more_than_chance() -> None:
     assert apply_rule("binary", worse, PublishRule("not worse", margin=0.06, slice_margin=0.1)).publish
 
 
-def test_a_slice_that_is_worse_keeps_the_champion_unless_it_is_small_or_by_chance() -> None:
+def test_a_worse_slice_keeps_the_champion_unless_it_is_small_or_not_significant() -> None:
     better = PairedSums(1000, 200.0, 150.0, 90.0, NO_AGREEMENT)
     bad, tiny = PairedSums(100, 10.0, 40.0, 34.0, NO_AGREEMENT), PairedSums(20, 0.0, 18.0, 18.0, NO_AGREEMENT)
     chance = PairedSums(100, 10.0, 14.0, 20.0, NO_AGREEMENT)
@@ -274,7 +274,7 @@ def aged(newest: PairedSums, before: PairedSums) -> dict[str, PairedSums]:
     return {ALL: newest.plus(before), NEWEST: newest, BEFORE: before}
 
 
-def test_better_is_on_the_newest_rows_and_what_may_be_chance_takes_those_before() -> None:
+def test_improvements_are_tested_on_the_newest_rows_and_then_on_earlier_ones() -> None:
     clear, slight = PairedSums(300, 60.0, 30.0, 50.0, NO_AGREEMENT), PairedSums(300, 60.0, 57.0, 41.0, NO_AGREEMENT)
     worse, similar = (
         PairedSums(900, 150.0, 220.0, 90.0, NO_AGREEMENT),

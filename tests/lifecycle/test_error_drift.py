@@ -33,7 +33,7 @@ def compare_in_order(wrongs: list[int], rows: int) -> list[ShardScores]:
     return past
 
 
-def test_the_deviation_is_that_of_fishers_test_in_units_of_what_days_vary_by() -> None:
+def test_the_deviation_is_that_of_fishers_test_in_units_of_the_daily_variation() -> None:
     past = [scored(1000, wrong) for wrong in (100, 130, 90, 120, 100, 110)]
     now = compared(past, scored(500, 90))
     by_chance = stats.fisher_exact([[90, 410], [650, 5350]], alternative="greater").pvalue
@@ -77,7 +77,7 @@ def test_a_small_significant_increase_is_no_signal_and_neither_is_an_improvement
     assert not compared(past, scored(100_000, 2_000)).fired
 
 
-def test_one_shard_before_is_enough_for_a_large_change() -> None:
+def test_one_earlier_shard_is_enough_for_a_large_change() -> None:
     past = [scored(2000, 450)]
     assert compared(past, scored(2000, 1340)).fired
     assert not compared(past, scored(2000, 600)).fired, "one day may differ from another one by a third"
@@ -211,7 +211,7 @@ def test_a_signal_of_a_larger_change_excludes_an_earlier_smaller_one() -> None:
     assert [one.together for one in similar if one.fired] == [3]
 
 
-def test_several_shards_together_fire_where_one_may_differ_by_chance() -> None:
+def test_several_shards_fire_together_where_one_is_not_significant() -> None:
     rates = [0.28, 0.30, 0.29, 0.45, 0.46, 0.44, 0.45]
     stream = compare_in_order([round(390 * rate) for rate in rates], 390)
     assert [one.fired for one in stream] == [False, False, False, False, True, False, False]
@@ -228,7 +228,7 @@ def test_several_shards_together_fire_where_one_may_differ_by_chance() -> None:
     assert not any(one.fired for one in bad_day), "the shards after it are as before"
 
 
-def test_one_shard_with_many_rows_before_is_enough_within_a_few_nights() -> None:
+def test_one_large_earlier_shard_is_enough_within_a_few_nights() -> None:
     past = [scored(1400, 266)]
     for _ in range(4):
         past.append(compared(past, scored(850, 272)))

@@ -398,7 +398,7 @@ def test_a_shard_of_a_version_that_was_rolled_back_can_be_excluded(root: Path) -
     assert sorted(lineage(root)) == ["day-01.parquet", "day-02.parquet", "day-04.parquet"]
 
 
-def test_a_batch_solver_is_trained_without_an_excluded_shard_until_none_is_left(root: Path) -> None:
+def test_a_batch_solver_is_trained_without_excluded_shards_while_any_remain(root: Path) -> None:
     shards(root, 1, 2, 3)
     train = {"solver": "c-svm", "frequencies": 20, "tol": 1e-2, "step_size": "auto", "order": "shuffle"}
     retrain(settings(root, train=train))

@@ -104,7 +104,7 @@ def test_a_text_classifier_is_retrained_rolled_back_and_predicts_by_alias(root: 
     np.testing.assert_array_equal(okl.load("m@champion", str(root / "registry")).scores(new), scores[1])
 
 
-def test_texts_that_most_rows_lack_are_taken_from_the_first_night_on(root: Path) -> None:
+def test_mostly_empty_texts_are_used_from_the_first_night_on(root: Path) -> None:
     land(root, 1, documents(1, empty=0.6))
     assert retrain(settings_for(root, TEXT_INGEST))["version"] == 1
     land(root, 2, documents(2, empty=0.62))
@@ -227,7 +227,7 @@ def test_settings_of_a_new_model_are_kept(created: Path, later: dict[str, Any], 
     check_arrivals(settings_for(created, TEXT_INGEST | {"max_terms": 500, "min_documents": 2}))
 
 
-def test_solvers_of_dense_rows_are_refused_and_named_ones_taken(root: Path) -> None:
+def test_solvers_of_dense_rows_are_refused_and_named_ones_accepted(root: Path) -> None:
     land(root, 1, documents(1))
     with pytest.raises(OklError, match="The solver falkon takes dense rows"):
         retrain(settings_for(root, TEXT_INGEST, train={"solver": "falkon"}))

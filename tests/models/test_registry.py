@@ -137,7 +137,7 @@ def test_a_failed_expectation_changes_nothing(model: RegisteredModel) -> None:
     assert len(list((Path(str(model.folder)) / "versions").iterdir())) == 3
 
 
-def test_pruning_keeps_what_aliases_name_and_every_lineage(model: RegisteredModel) -> None:
+def test_pruning_keeps_versions_with_an_alias_and_every_lineage(model: RegisteredModel) -> None:
     for number in range(1, 9):
         publish(model, number, number - 1 or None, promote=number in (2, 5), expected={})
     planned = model.prune(keep=2, dry_run=True)
@@ -297,7 +297,7 @@ def test_a_model_that_does_not_load_is_not_published(model: RegisteredModel) -> 
     assert list((Path(str(model.folder)) / "versions").iterdir()) == []
 
 
-def test_a_full_disk_at_any_write_leaves_the_registry_as_it_was(
+def test_a_full_disk_at_any_write_leaves_the_registry_unchanged(
     model: RegisteredModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(model, 1, promote=True)

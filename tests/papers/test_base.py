@@ -50,7 +50,7 @@ def test_the_verdict_is_two_sided(mean: float, verdict: str) -> None:
     assert measured.margin == pytest.approx(0.015)
 
 
-def test_an_accuracy_is_better_above_and_a_property_of_the_data_never() -> None:
+def test_accuracies_can_be_better_and_properties_of_the_data_cannot() -> None:
     points = Margin(points=0.005)
     accuracies = [cell("accuracy", 0.85).measured([mean], [1.0]).judged(points) for mean in (0.8, 0.848, 0.9)]
     assert [each.verdict for each in accuracies] == [WORSE, REPRODUCED, BETTER]
@@ -85,7 +85,7 @@ def test_a_spread_beyond_three_times_the_printed_one_is_worse(spread: float, ver
     assert measured.judged(CLASSES).verdict == verdict
 
 
-def test_a_margin_is_at_least_the_rounding_and_at_most_a_tenth_of_what_a_constant_leaves() -> None:
+def test_a_margin_is_at_least_the_rounding_and_at_most_a_tenth_of_the_constant_s_error() -> None:
     assert Margin(relative=0.05).of(0.03, 0.01, None) == 0.005
     assert Margin(points=0.005).of(0.98, 0.001, 0.97) == pytest.approx(0.001)
     assert Margin(points=0.005).of(0.98, 0.001, None) == 0.005
@@ -261,6 +261,6 @@ def test_a_stopped_run_writes_no_unfinished_outcome(archive: Archive) -> None:
         ITEM.compute(archive.data, stop.check)
 
 
-def test_the_code_digest_covers_what_decides_and_names_what_is_there() -> None:
+def test_the_code_digest_covers_the_relevant_modules_and_names_existing_ones() -> None:
     whole = code_digest(CODE)
     assert len({whole, *(code_digest((part,)) for part in CODE)}) == len(CODE) + 1

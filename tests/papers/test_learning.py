@@ -49,7 +49,7 @@ def test_every_algorithm_learns_every_task_of_the_tables(name: str, task: Task, 
     assert outcome["updates"] > 0
 
 
-def test_the_first_rows_of_the_order_take_part(tmp_path: Path) -> None:
+def test_the_first_rows_of_the_order_are_used(tmp_path: Path) -> None:
     write_set(tmp_path, "made")
     folder = DataFolder(str(tmp_path))
     whole, part = (training(LINEAR, "binary", n_rows=n).ordered(folder) for n in (320, 50))

@@ -174,7 +174,7 @@ def test_the_rival_of_a_cell_is_the_printed_perceptron_or_rbp_of_its_data_set() 
     assert rivals == {"Perceptron": None, "OGD": 0.209, "RBP": None, "BPA-S": 0.271, "FOGD": 0.271}
 
 
-def test_frozen_settings_name_what_is_there_and_only_these_sets_are_not_blind() -> None:
+def test_frozen_settings_name_existing_cells_and_only_these_sets_are_not_blind() -> None:
     chosen = frozen_settings()
     assert set(chosen["lu2016"]["settings"]) == set(ALGORITHMS) - {LINEAR}
     tables = {name for name in chosen["margins"] if not name.endswith("-excess")}

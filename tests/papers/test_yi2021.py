@@ -66,7 +66,7 @@ def test_linear_programming_has_the_paper_s_orders(tmp_path: Path) -> None:
     assert again["items_done_before"] == again["items"]
 
 
-def test_quadratic_programming_separates_violations_and_leaves_out_what_a_bug_passes(
+def test_quadratic_programming_separates_violations_and_excludes_cells_that_a_bug_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(frozen_settings(), "not_told_apart", {})

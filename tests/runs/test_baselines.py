@@ -63,7 +63,7 @@ def test_boosting_is_left_out_for_sparse_rows_and_the_model_stays(
     assert (tmp_path / "run" / "model").is_dir()
 
 
-def test_boosting_is_trained_where_a_class_has_one_row_and_left_out_with_a_message_where_it_has_none(
+def test_boosting_is_trained_with_one_row_of_a_class_and_left_out_with_a_message_without_any(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     random = np.random.default_rng(0)

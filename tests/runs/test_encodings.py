@@ -38,7 +38,7 @@ def rows_of(slopes: bool) -> tuple[pd.DataFrame, pd.Series]:
 
 
 @pytest.mark.parametrize("slopes", [False, True])
-def test_target_means_are_taken_where_they_are_better_on_held_out_rows(
+def test_target_means_are_used_where_they_are_better_on_held_out_rows(
     slopes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if slopes:  # few candidates suffice

@@ -184,7 +184,7 @@ def test_the_constant_predictor_depends_on_training_targets_only(task: str, runs
         assert metrics["accuracy"] == pytest.approx(max(schema.class_counts) / sum(schema.class_counts))
 
 
-def test_a_scaled_target_may_be_as_small_as_floats_are(tmp_path: Path) -> None:
+def test_a_scaled_target_may_be_as_small_as_the_least_float(tmp_path: Path) -> None:
     rows = curved(300, "regression")
     tiny = rows.set_column(rows.column_names.index("y"), "y", pc.multiply(rows.column("y"), 1e-160))
     scaled = {"scale": "standard", "scale_target": True}

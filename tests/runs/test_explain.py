@@ -105,7 +105,7 @@ def test_a_registered_version_is_explained_with_its_lineage(terminal: Terminal, 
     assert Registry(tmp_path / "registry").model("m").state().aliases["champion"] == 1
 
 
-def test_a_retrained_version_is_explained_by_what_it_was_judged_on(terminal: Terminal, tmp_path: Path) -> None:
+def test_a_retrained_version_is_explained_by_its_comparison(terminal: Terminal, tmp_path: Path) -> None:
     train = {"solver": "c-svm", "frequencies": 20, "tol": 1e-2, "step_size": "auto", "order": "shuffle"}
     retrain_settings = settings(tmp_path, train=train, window_shards=1)
     shards(tmp_path, 1)

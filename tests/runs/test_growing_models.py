@@ -83,7 +83,7 @@ def scores(best: BestSize) -> list[float]:
     ("target", "optimise"),
     [("two", "auto"), ("two", "log-loss"), ("three", "accuracy"), ("number", "auto")],
 )
-def test_more_sizes_add_answers_and_never_make_the_best_one_worse(
+def test_more_sizes_add_models_and_never_make_the_best_one_worse(
     target: str, optimise: str, data: dict[str, Dataset]
 ) -> None:
     choice, rows = chosen(data[target], optimise=optimise)
@@ -171,7 +171,7 @@ def test_cells_replace_the_huber_loss_where_they_are_clearly_better(
     assert any("Huber's loss is not used" in why for why in choice.record["why"]) == clearly
 
 
-def test_a_size_of_another_solver_is_taken_only_if_it_is_better_beyond_chance() -> None:
+def test_a_size_of_another_solver_is_chosen_only_if_it_is_significantly_better() -> None:
     ridge, cells = (Size(solver, {}, 1.0) for solver in ("ridge", "local"))
     best = ridge, Judgement(0.2, 0.01)
     assert not is_better(cells, Judgement(0.195, 0.01), best)

@@ -72,7 +72,7 @@ def test_errors_are_shown_as_summaries_do(home: Path) -> None:
     assert found["explained"] == ("validated", "unexplained_variance", pytest.approx(0.1), 1.0)
 
 
-def test_a_comparison_counts_by_its_name_where_no_other_run_has_it(home: Path) -> None:
+def test_a_comparison_is_found_by_name_if_no_other_run_has_it(home: Path) -> None:
     for name in ("compare-churn-20260101-000000-1", "compare-price-20260101-000000-1", "churn-20250101-000000-1"):
         (home / "runs" / name).mkdir(parents=True)
         (home / "runs" / name / "result.json").write_text("{}")
@@ -81,7 +81,7 @@ def test_a_comparison_counts_by_its_name_where_no_other_run_has_it(home: Path) -
     assert runs_named("cost") == []
 
 
-def test_a_given_name_counts_more_than_a_later_run_of_data_of_that_name(home: Path) -> None:
+def test_a_run_with_a_given_name_has_priority_over_a_later_run_of_data_with_that_name(home: Path) -> None:
     for date, name in enumerate(("spend", "spend", None), start=20260101):
         folder = home / "runs" / f"spend-{date}-000000-1"
         folder.mkdir(parents=True)

@@ -28,7 +28,7 @@ def rows_of(classes: int, n_matter: int = 4) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize(("classes", "n_matter", "least"), [(0, 4, 0.7), (2, 4, 0.8), (3, 8, 0.6)])
-def test_a_lasso_is_taken_where_few_of_many_inputs_matter(
+def test_a_lasso_is_chosen_where_few_of_many_inputs_matter(
     classes: int, n_matter: int, least: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_choice_small(monkeypatch)
@@ -52,7 +52,7 @@ def test_inputs_that_all_matter_have_no_lasso(monkeypatch: pytest.MonkeyPatch) -
     assert "lasso" not in fitted.choice_["why"][0]
 
 
-def test_a_lasso_is_not_tried_beyond_its_share_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lasso_is_not_tried_if_it_exceeds_its_share_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     make_choice_small(monkeypatch)
     monkeypatch.setattr(select, "_LASSO_NUMBER", 1.0)
     inputs, targets = rows_of(0)

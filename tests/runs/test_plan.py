@@ -160,7 +160,7 @@ def test_a_plan_chooses_the_solver_that_training_would_choose(
         ({"solver": "c-svm", "class_weights": {"9": 1.0}}, r"class_weights names \['9'\]"),
     ],
 )
-def test_a_plan_refuses_what_training_refuses(
+def test_a_plan_and_training_refuse_the_same_settings(
     values: dict[str, Any], message: str, data: Dataset, tmp_path: Path
 ) -> None:
     settings = train_settings(data.folder, tmp_path / "run", **values)
@@ -169,7 +169,7 @@ def test_a_plan_refuses_what_training_refuses(
             refuses(settings)
 
 
-def test_a_plan_of_assumed_data_refuses_what_fits_no_such_data() -> None:
+def test_a_plan_of_assumed_data_refuses_settings_that_do_not_fit_it() -> None:
     with pytest.raises(ConfigError, match="loss 'hinge' is for binary tasks"):
         plan_run(plan_settings(solver="fogd", loss="hinge"), AssumedData(1000, 3, "regression"))
     with pytest.raises(ConfigError, match="rows = 0, columns = 3, classes = 3: expected at least 1 row"):
@@ -231,7 +231,7 @@ def test_only_vectors_grow_with_the_rows() -> None:
     assert many.block == few.block
 
 
-def test_rows_that_do_not_fit_are_read_again_and_nothing_else_changes() -> None:
+def test_rows_beyond_the_memory_limit_are_read_again_with_the_same_result() -> None:
     roomy, tight = planned(solver="c-svm"), planned(solver="c-svm", limit=750 * MIB)
     assert 0.0 < roomy.missing_share < tight.missing_share <= 1.0
     assert (roomy.block, roomy.vectors, roomy.messages) == (tight.block, tight.vectors, tight.messages)

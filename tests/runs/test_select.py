@@ -141,7 +141,7 @@ def test_a_choice_is_reproducible_except_for_its_times(circles_choice: Choice, d
     assert len({one["seconds"] for one in again.record["candidates"]}) > 1
 
 
-def test_circles_get_a_kernel_and_inputs_of_like_scale(circles_choice: Choice) -> None:
+def test_circles_lead_to_a_kernel_and_scaled_inputs(circles_choice: Choice) -> None:
     settings, record = circles_choice.settings, circles_choice.record
     assert settings.solver == "ridge"
     assert settings.model_dump()["kernel"] != "linear"
@@ -169,7 +169,7 @@ def test_a_linear_problem_gets_a_linear_model(data: dict[str, Dataset]) -> None:
 
 
 @pytest.mark.usefixtures("few_candidates")
-def test_a_regression_is_judged_by_what_is_left_of_the_variance(data: dict[str, Dataset]) -> None:
+def test_a_regression_is_judged_by_the_unexplained_variance(data: dict[str, Dataset]) -> None:
     choice = choose_solver(settings_for(data["wave"]), data["wave"])
     assert choice.settings.model_dump()["kernel"] != "linear"
     assert choice.record["candidates"][0]["score"] > 0.95
@@ -177,7 +177,7 @@ def test_a_regression_is_judged_by_what_is_left_of_the_variance(data: dict[str, 
 
 
 @pytest.mark.usefixtures("few_candidates")
-def test_reasons_name_the_loss_of_heavy_tails_and_what_a_logarithm_gives(tmp_path: Path) -> None:
+def test_reasons_name_the_loss_for_heavy_tails_and_the_gain_of_a_logarithm(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     inputs, targets = wave(random)
     heavy = stored(tmp_path / "heavy", inputs, targets + 5.0 * random.standard_t(2.0, ROWS), "regression")
@@ -312,7 +312,7 @@ def test_a_metric_that_overfits_is_not_used(given: dict[str, Any], tmp_path: Pat
 
 
 @pytest.mark.parametrize("by", ["rows", "fifths"])
-def test_a_linear_candidate_of_more_inputs_than_rows_is_that_of_one_column_an_input(
+def test_a_linear_candidate_with_more_inputs_than_rows_has_one_column_per_input(
     by: Validation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random = np.random.default_rng(5)
@@ -447,7 +447,7 @@ def test_with_many_inputs_the_best_candidate_of_each_kernel_learns_a_metric() ->
         assert all(candidate.factor == 14.0 for candidate in learnt if candidate.kernel == "laplacian")
 
 
-def test_a_metric_is_learnt_again_on_more_rows_and_taken_if_it_is_better_there() -> None:
+def test_a_metric_is_learnt_again_on_more_rows_and_used_if_it_is_better_there() -> None:
     rough = result_of(Candidate("standard", "laplacian", 2.0, metric=(1.0,), steps=3), 0.6)
     plain = [result_of(Candidate("standard", name, 0.5), 0.9) for name in ("laplacian", "gaussian")]
     before = Selection((rough, *plain))
@@ -632,7 +632,7 @@ def test_larger_settings_cost_more(name: str) -> None:
 
 
 @pytest.mark.parametrize("rows", [2, 300, 5000, 10**6, 10**9])
-def test_more_time_adds_rounds_and_sizes_and_takes_none_away(rows: int) -> None:
+def test_more_time_adds_rounds_and_sizes_and_removes_none(rows: int) -> None:
     shape, rounds, sizes = replace(SHAPE, rows=rows), list[tuple[int, int]](), list[Any]()
     for seconds in BUDGETS:
         allowed, trained = selection_rounds(seconds, shape, 30), affordable_sizes(sizes_of(shape, True), seconds)
@@ -645,7 +645,7 @@ def test_more_time_adds_rounds_and_sizes_and_takes_none_away(rows: int) -> None:
     assert (len(sizes) > 1) == (2048 < rows < 10**9)
 
 
-def test_very_many_rows_have_cells_in_fewer_partitions_where_time_allows_no_more() -> None:
+def test_very_many_rows_have_cells_in_as_many_partitions_as_time_allows() -> None:
     shape = Shape(800_000, 30, 1)
     usual = local_sizes(shape)
     assert len(usual) > 2
@@ -662,14 +662,14 @@ def test_passes_and_frequencies_cost_in_proportion() -> None:
     assert fogd_seconds(SHAPE, 800, 3) == pytest.approx(2.0 * fogd_seconds(SHAPE, 400, 3))
 
 
-def test_linear_models_start_first_and_nothing_starts_twice() -> None:
+def test_linear_models_are_the_first_candidates_without_duplicates() -> None:
     starters = initial_candidates(("standard", "minmax"))
     assert [one.kernel for one in starters[:2]] == ["linear", "linear"]
     assert {one.kernel for one in starters} == {"linear", *FACTORS}
     assert len(set(starters)) == len(starters) == len({one.name for one in starters})
 
 
-def test_neighbours_are_half_a_step_to_either_side() -> None:
+def test_neighbours_are_half_a_step_away_on_both_sides() -> None:
     below, above = Candidate("standard", "laplacian", 2.0).neighbours()
     assert below.factor < 2.0 < above.factor
     assert below.factor * above.factor == pytest.approx(4.0)
@@ -909,7 +909,7 @@ def test_among_costs_with_equal_mistakes_one_with_a_small_log_loss_is_chosen() -
     assert log_losses(inputs @ weights[0] + offsets[0], (targets > 0.0).astype(np.int64)).mean() < 0.01
 
 
-def test_weights_count_in_the_mistakes_of_logistic_regression_as_in_those_of_least_squares() -> None:
+def test_class_weights_count_equally_for_logistic_regression_and_least_squares() -> None:
     """The last class of 5% lies within the first: all its rows, of weight 4, are mistakes."""
     random = np.random.default_rng(5)
     targets = random.permutation(np.repeat([0.0, 1.0, 2.0], [500, 450, 50]))

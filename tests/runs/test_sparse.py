@@ -188,7 +188,7 @@ def test_counts_of_parts_add_up_to_those_of_the_whole() -> None:
     assert count_terms(texts[:70]) + count_terms(texts[70:]) == count_terms(texts)
 
 
-def test_a_text_without_terms_is_refused_and_one_that_is_left_out_is_suggested(tmp_path: Path) -> None:
+def test_a_text_without_terms_is_refused_and_an_unused_text_column_is_suggested(tmp_path: Path) -> None:
     frame = documents(300)
     frame["id"] = [f"id{number}" for number in range(300)]
     frame.to_parquet(tmp_path / "rows.parquet")

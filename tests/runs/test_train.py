@@ -49,7 +49,7 @@ def test_training_again_gives_the_same_bits_on_any_number_of_threads(result: dic
     assert other["weights_sha256"] != result["weights_sha256"]
 
 
-def test_a_data_set_learns_what_its_source_does(result: dict[str, Any], tmp_path: Path) -> None:
+def test_a_data_set_gives_the_same_model_as_its_source(result: dict[str, Any], tmp_path: Path) -> None:
     again = train(train_settings(Path(result["run"]) / "data", tmp_path / "again", passes=3))
     assert again["weights_sha256"] == result["weights_sha256"]
     assert not (tmp_path / "again" / "data").exists()
@@ -359,9 +359,7 @@ def test_labels_of_svmlight_text_that_became_numbers_are_stated(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("labels", "task"), [("text", "auto"), ("numbers", "multiclass")])
-def test_a_class_of_one_row_is_a_training_row_however_few_rows_there_are(
-    labels: str, task: Any, tmp_path: Path
-) -> None:
+def test_the_row_of_a_class_of_one_row_is_always_a_training_row(labels: str, task: Any, tmp_path: Path) -> None:
     for single in range(30):
         kinds = [row % 4 if row != single else 9 for row in range(30)]
         y = [f"kind {kind}" for kind in kinds] if labels == "text" else kinds

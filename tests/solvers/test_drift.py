@@ -122,7 +122,7 @@ def test_mistakes_are_compared_by_fishers_test() -> None:
     assert p_value_of(past, window) == pytest.approx(stats.fisher_exact(table, alternative="greater").pvalue)
 
 
-def test_windows_that_vary_among_themselves_need_more_than_mistakes_by_chance() -> None:
+def test_windows_with_varying_errors_require_a_larger_increase() -> None:
     window = DriftWindow(16 * 256, 256, 56, 0)
     for errors, is_steady in (([10, 40] * 8, False), ([24, 26] * 8, True)):
         past = [DriftWindow(index * 256, 256, total, 0) for index, total in enumerate(errors)]

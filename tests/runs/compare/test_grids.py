@@ -55,7 +55,7 @@ def test_values_of_kappa_lie_below_that_of_the_part(model: str, cancer: Dataset)
 
 
 @pytest.mark.parametrize("model", ["l1-logistic", "l1-l2-svm"])
-def test_sparse_models_leave_a_weight_from_the_first_value_on(
+def test_sparse_models_have_a_weight_from_the_first_value_on(
     model: str, features: tuple[FloatArray, FloatArray]
 ) -> None:
     inputs, targets = features

@@ -191,7 +191,7 @@ def test_several_classes_are_learnt_one_against_the_rest_in_a_fourier_map(wine: 
     assert evaluate(result["model"], wine.folder)["metrics"]["accuracy"] == result["test"]["accuracy"]
 
 
-def test_every_name_of_a_group_takes_part(cancer: Dataset) -> None:
+def test_every_name_of_a_group_is_compared(cancer: Dataset) -> None:
     group_settings = CompareSettings(data=str(cancer.folder), models=("all", "online"))
     check_models(group_settings, cancer)
     assert set(model_names(group_settings)) == {"auto", "ridge", *MODEL_NAMES, *ONLINE_NAMES}

@@ -37,7 +37,7 @@ def test_folds_judge_every_row_once_with_the_shares_of_the_classes(name: str, re
     assert np.array_equal(np.sort(together, axis=0), np.sort(sample.all().inputs, axis=0))
 
 
-def test_the_seed_decides_the_folds_and_nothing_else_does(cancer: Dataset) -> None:
+def test_the_seed_alone_determines_the_folds(cancer: Dataset) -> None:
     one, same, other = (Sample(cancer, 300, seed, "float32") for seed in (1, 1, 2))
     assert np.array_equal(one.all().inputs, same.all().inputs)
     assert np.array_equal(one.tested(), same.tested())
@@ -88,7 +88,7 @@ def test_a_class_of_few_rows_is_among_the_first_training_rows_of_every_fold(tmp_
         assert set(sample.part(number).targets[:20]) == {0, 1, 2}
 
 
-def test_a_class_whose_rows_lie_together_is_in_the_sample_with_its_share(tmp_path: Path) -> None:
+def test_a_class_with_contiguous_rows_is_in_the_sample_with_its_share(tmp_path: Path) -> None:
     random = np.random.default_rng(4)
     labels = np.where(np.arange(12_000) // 600 == 9, 2, random.integers(0, 2, 12_000))
     rows = pa.table({"x": random.standard_normal(12_000), "y": labels})

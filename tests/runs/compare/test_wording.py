@@ -22,7 +22,7 @@ FAILED = {"model": "mm-mpm", "mean": None, "spread": None, "p_value": None}
         ([EQUAL, WORSE, FAILED], "; not significantly better (p > 0.05) than logistic."),
     ],
 )
-def test_the_best_is_better_only_than_what_was_judged(others: list[dict[str, Any]], ending: str) -> None:
+def test_the_best_is_compared_only_with_judged_models(others: list[dict[str, Any]], ending: str) -> None:
     sentence = winner_sentence({"models": [BEST, *others], "constant": 0.6})
     assert sentence.startswith("The best model is dwd with an accuracy of 90.00 ± 1.00 %, against 60.00 %")
     assert sentence.endswith(ending)

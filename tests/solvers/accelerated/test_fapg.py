@@ -99,7 +99,7 @@ def test_active_rows_have_a_slack_that_is_small_relative_to_its_change() -> None
     assert ActiveRows(np.zeros(100), np.zeros(100)).active_since(before) is None
 
 
-def test_neither_the_proven_method_nor_barriers_use_shrinking() -> None:
+def test_shrinking_is_not_used_by_the_proven_method_and_barriers() -> None:
     proven = states_of(CSVM(0.7).problem(ROWS), Fapg(method="proven", tolerance=1e-4))
     barrier = states_of(LogisticRegression(0.7).problem(ROWS), Fapg(tolerance=1e-4))
     assert all(state.active is None and state.standing is None for state in proven + barrier)

@@ -32,7 +32,7 @@ def iris() -> tuple[Doubles, Doubles]:
     return np.ascontiguousarray((inputs - inputs.mean(axis=0)) / inputs.std(axis=0)), target
 
 
-def test_two_classes_are_one_fit_whose_positives_are_the_second() -> None:
+def test_two_classes_are_one_fit_with_the_second_as_positive() -> None:
     classes, (signs,) = signs_by_class(np.array(["b", "c", "b"]))
     assert classes.tolist() == ["b", "c"]
     assert signs.tolist() == [-1.0, 1.0, -1.0]

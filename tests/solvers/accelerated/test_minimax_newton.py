@@ -84,7 +84,7 @@ def test_columns_of_very_different_size_are_solved_to_the_root_of_one_equation(s
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_few_steps_certify_what_takes_the_accelerated_method_thousands_of_iterations(kind: Any) -> None:
+def test_few_steps_certify_a_problem_that_needs_thousands_of_accelerated_iterations(kind: Any) -> None:
     problem = problem_of(kind, raw_rows(), 0.95)
     slow, _, _ = solve(problem, MethodChoice("fapg", 1e-6, 2000))
     state, outcome, _ = solve(problem, MethodChoice("newton", 1e-6))

@@ -239,7 +239,7 @@ def test_the_choice_depends_on_sizes() -> None:
 
 @pytest.mark.parametrize(("kind", "share"), [(CSVM, 1 / 50), (LogisticRegression, 1 / 100), (L2SVM, 1 / 1000)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_small_c_takes_accelerated_gradients_on_many_dense_columns(kind: Any, share: float, dtype: Any) -> None:
+def test_a_small_c_uses_accelerated_gradients_on_many_dense_columns(kind: Any, share: float, dtype: Any) -> None:
     random = np.random.default_rng(3)
     inputs = (random.normal(size=(1500, 80)) + 0.3).astype(dtype)
     rows = DenseRows(inputs, np.where(inputs[:, 0] + random.normal(size=1500) > 0.3, 1.0, -1.0))
@@ -381,7 +381,7 @@ def test_newton_steps_follow_passes_that_are_slow(fit_intercept: bool) -> None:
     assert found.best_record.certificate.primal == pytest.approx(expected.primal, rel=2e-8)
 
 
-def test_many_sparse_columns_take_passes_and_newton_steps() -> None:
+def test_many_sparse_columns_use_passes_and_newton_steps() -> None:
     inputs, labels = sparse_rows(600, 1500, 0.02)
     for C in (0.1, 10.0):
         problem = CSVM(C).problem(SparseRows(sparse.csr_array(inputs), labels))
@@ -392,7 +392,7 @@ def test_many_sparse_columns_take_passes_and_newton_steps() -> None:
         assert state.best_record.certificate.primal == pytest.approx(expected.primal, rel=2e-5)
 
 
-def test_logistic_steps_take_products_where_these_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logistic_steps_use_products_where_these_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     matrices: list[int] = []
     curvature = NewtonPart.curvature
 
@@ -416,7 +416,7 @@ def test_logistic_steps_take_products_where_these_are_few(monkeypatch: pytest.Mo
     assert counts[0] == 0 < counts[1]
 
 
-def test_dense_rows_without_a_bias_take_passes_first() -> None:
+def test_dense_rows_without_a_bias_use_passes_first() -> None:
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(600, 60))
     rows = DenseRows(inputs, np.where(inputs[:, 0] + rng.normal(size=600) > 0.0, 1.0, -1.0))

@@ -161,7 +161,7 @@ def test_a_window_holds_the_multiplier_and_few_bends(kind: str) -> None:
     assert inside < (1.01 if kind == "one value" else 0.2)
 
 
-def test_window_that_misses_costs_a_pass() -> None:
+def test_a_window_that_misses_requires_another_pass() -> None:
     usual, missed = (
         project_box_hyperplane(np.empty(SIZE), case.point, case.signs, case.lower, case.upper, case.total)
         for case in (large_case("l2-svm"), large_case("outlier"))
@@ -237,7 +237,7 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
     assert outs[0].tobytes() == outs[1].tobytes() == outs[2].tobytes()
 
 
-def test_total_at_an_end_but_for_rounding_is_taken() -> None:
+def test_a_total_at_an_end_up_to_rounding_is_accepted() -> None:
     for size in range(3, 200):
         upper = 1.0 / (0.5 * size + 0.5 * size)
         out = np.empty(size)
@@ -245,7 +245,7 @@ def test_total_at_an_end_but_for_rounding_is_taken() -> None:
         np.testing.assert_allclose(out, upper, rtol=1e-12)
 
 
-def test_total_at_an_end_is_taken_where_the_sums_of_the_signs_all_but_cancel() -> None:
+def test_a_total_at_an_end_is_accepted_where_the_sums_of_the_signs_nearly_cancel() -> None:
     case = random_case(4154)
     assert abs(case.total) < 1e-4 * abs(case.pair[0])  # rounding is relative to the terms, not to their sum
     out = np.empty_like(case.point)

@@ -260,7 +260,7 @@ def test_weights_that_are_nearly_none_do_not_end_the_growth_of_nu(
 
 
 @pytest.mark.parametrize("name", ["c-svm", "logistic", "l2-svm"])
-def test_a_small_c_takes_accelerated_gradients_over_shards_too(name: str, data: Dataset, here: Execution) -> None:
+def test_a_small_c_uses_accelerated_gradients_over_shards(name: str, data: Dataset, here: Execution) -> None:
     methods = []
     for value in (1e-4, 100.0):
         model = replace(solver(name, 1e-4, value=value), maps=FourierChoice(n_frequencies=40), method=MethodChoice())

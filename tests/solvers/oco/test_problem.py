@@ -58,7 +58,7 @@ def test_support_is_the_largest_product_over_the_set() -> None:
         assert np.linalg.norm(points[:, None] - points[None, :], axis=2).max() <= region.diameter + 1e-12
 
 
-def test_an_unbounded_set_is_refused_where_the_theorem_takes_a_bounded_one() -> None:
+def test_an_unbounded_set_is_refused_where_the_theorem_requires_a_bounded_one() -> None:
     problem = Problem(STRIP, LinearConstraints(MATRIX, np.ones(3)))
     for method in (Algorithm1(Anytime()), Algorithm1(KnownPathLength(3.0)), Algorithm2(KnownHorizon())):
         with pytest.raises(ConfigError, match=r"(Theorem|Corollary) .* needs a bounded set"):

@@ -136,7 +136,7 @@ def test_vaze_and_sinha_match_naive() -> None:
     assert (constraint_values_of(rounds, points[-1])[:-1] <= 1e-9).all()
 
 
-def test_vaze_and_sinha_switch_where_no_point_is_left_or_much_is_violated() -> None:
+def test_vaze_and_sinha_switch_without_a_feasible_point_or_with_a_large_violation() -> None:
     problem, losses, _ = game(SETS[0], n_rounds=60)
     sides = np.where(np.arange(60) % 2 == 0, 1.0, -1.0)[:, None, None] * np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     rounds = oco.LinearRounds(sides, np.full((60, 2), -0.5))  # x_1, x_3 <= -1/2, then >= 1/2
@@ -531,7 +531,7 @@ def test_a_loss_of_several_numbers_is_refused() -> None:
         oco.play(oco.Recoo(), oco.Problem(SETS[0], _sum_to(1.6)), losses)
 
 
-def test_intervals_of_exponents_cover_what_they_should() -> None:
+def test_intervals_of_exponents_have_their_nominal_coverage() -> None:
     rng, inside = np.random.default_rng(0), 0
     sizes = np.array([100.0, 400.0, 1600.0])
     for _ in range(800):

@@ -219,7 +219,7 @@ def test_memory_of_joined_shards_is_that_of_their_supports(name: str) -> None:
         np.testing.assert_array_equal(joined.memory[0, :BUDGET], 1.0)
 
 
-def test_forgetron_keeps_the_bound_of_its_removal_cost() -> None:
+def test_forgetron_respects_the_bound_of_its_removal_cost() -> None:
     for task in TASKS:
         stream = hard_stream(task, n_rows=800)
         learner = budget_learner(strategies.Forgetron(), stream, 8)

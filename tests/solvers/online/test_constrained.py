@@ -144,7 +144,7 @@ def test_limits_in_a_nystrom_map_match_slow_twins(every: dict[Task, Dataset], ta
 
 @pytest.mark.parametrize("solver", ["fogd", "nogd"])
 @pytest.mark.parametrize("task", get_args(Task))
-def test_violation_a_row_falls_as_rows_grow(every: dict[Task, Dataset], task: Task, solver: str) -> None:
+def test_violation_per_row_decreases_with_the_rows(every: dict[Task, Dataset], task: Task, solver: str) -> None:
     texts = ("abs(covariance(s)) <= 0.001", "norm <= 8")
     rates = []
     for passes in (1, 4):

@@ -236,7 +236,7 @@ def test_group_without_rows_is_refused(data: Dataset, text: str, part: str) -> N
         estimate_rows(data, constraints, draw_fourier_map(Gaussian(1.0), 4, 5, 0), execution)
 
 
-def test_covariance_takes_no_text(data: Dataset) -> None:
+def test_covariance_refuses_text(data: Dataset) -> None:
     constraints, _ = parse_constraints(["covariance(how) <= 1"])
     with LocalExecution(1) as execution, pytest.raises(DataError, match="holds text"):
         estimate_rows(data, constraints, draw_fourier_map(Gaussian(1.0), 4, 5, 0), execution)

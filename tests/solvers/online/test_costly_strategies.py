@@ -115,7 +115,7 @@ def test_budget_is_met_and_never_exceeded(name: str, task: Task) -> None:
 
 
 @pytest.mark.parametrize(("name", "task"), BY_TASK)
-def test_split_into_calls_gives_the_same_bits_and_leaves_states_alone(name: str, task: Task) -> None:
+def test_split_into_calls_gives_the_same_bits_and_leaves_states_unchanged(name: str, task: Task) -> None:
     stream = hard_stream(task)
     learner = learner_of(name, stream, "float32")
     state = learner.start()
@@ -196,7 +196,7 @@ def joined_halves(name: str, stream: Stream, budget: int) -> tuple[BudgetState, 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 @pytest.mark.parametrize("name", ["bpa-nn", "bpa-s", "bsgd-removal"])
-def test_joined_supports_too_many_are_dropped_or_projected_onto_nearest_neighbours(name: str, task: Task) -> None:
+def test_excess_joined_supports_are_dropped_or_projected_onto_nearest_neighbours(name: str, task: Task) -> None:
     stream = hard_stream(task)._replace(kernel=Polynomial(2, 0.05, 0.1))  # k(x, x) on both sides of 1
     whole, before = joined_halves(name, stream, 200)
     kept, after = joined_halves(name, stream, whole.n_supports - 4)
@@ -219,7 +219,7 @@ def test_joined_supports_too_many_are_dropped_or_projected_onto_nearest_neighbou
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 @pytest.mark.parametrize("name", ["projectron", "bpa-p"])  # results of Projectron++ depend on the budget
-def test_joined_supports_too_many_are_projected_onto_the_span_of_the_others(name: str, task: Task) -> None:
+def test_excess_joined_supports_are_projected_onto_the_span_of_the_others(name: str, task: Task) -> None:
     stream = hard_stream(task)
     whole, _ = joined_halves(name, stream, 200)
     budget = whole.n_supports - 4
@@ -236,7 +236,7 @@ def test_joined_supports_too_many_are_projected_onto_the_span_of_the_others(name
     np.testing.assert_allclose(after, expected, rtol=0, atol=TOLERANCE["float32"] * (1.0 + np.abs(expected).max()))
 
 
-def test_merging_takes_the_gaussian_kernel_only() -> None:
+def test_merging_requires_the_gaussian_kernel() -> None:
     stream = hard_stream("binary")
     with pytest.raises(ConfigError, match="bsgd-removal"):
         learner_of("bsgd-merging", stream._replace(kernel=Laplacian(1.0)))

@@ -112,7 +112,7 @@ def test_mix_of_one_shard_in_one_round_equals_learning_its_rows(
 
 
 @LOSS
-def test_mix_averages_by_rows_what_shards_learn_from_the_same_weights(
+def test_mix_averages_shard_weights_by_rows_from_the_same_start(
     loss: str, learnable: dict[Task, Dataset], here: Execution
 ) -> None:
     data = learnable[LOSSES[loss]]

@@ -159,7 +159,7 @@ def test_mixed_weights_are_the_average_by_rows(loss: Loss) -> None:
 
 
 @LOSS
-def test_mix_of_one_shard_is_what_the_shard_learnt(loss: Loss) -> None:
+def test_mix_of_one_shard_equals_the_shard_weights(loss: Loss) -> None:
     learner, rows = make_learner(loss), make_rows(loss, 500)
     alone = learner.learn(learner.start(), rows)
     mixed = average_shard_weights(learner.start(), [alone])

@@ -69,7 +69,7 @@ def test_budget_is_met_and_never_exceeded(name: str, task: Task) -> None:
 
 
 @pytest.mark.parametrize(("name", "task"), BY_TASK)
-def test_any_split_into_calls_gives_the_same_bits_and_leaves_states_alone(name: str, task: Task) -> None:
+def test_any_split_into_calls_gives_the_same_bits_and_leaves_states_unchanged(name: str, task: Task) -> None:
     stream = hard_stream(task)
     learner = learner_of(name, stream)
     state = learner.start()
@@ -104,7 +104,7 @@ def test_a_class_that_never_appears_changes_nothing() -> None:
         assert learner.predictor(few).scores(stream.inputs).shape == (300, 4)
 
 
-def test_the_seed_decides_what_is_drawn() -> None:
+def test_the_seed_determines_the_draws() -> None:
     stream = hard_stream("binary")
     for name in ("rbp", "bogd", "bogd++"):
         learners = [
@@ -116,7 +116,7 @@ def test_the_seed_decides_what_is_drawn() -> None:
         assert first != other
 
 
-def test_decay_costs_no_precision_over_many_rows() -> None:
+def test_decay_keeps_precision_over_many_rows() -> None:
     stream = hard_stream("binary", n_rows=600)
     learner = budget_learner(Norma(0.3, 0.2, None, 0.7), stream, 400)
     slots = slots_of(stream, 400)

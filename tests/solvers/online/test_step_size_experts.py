@@ -49,7 +49,7 @@ def test_standardising_frequencies_is_standardising_inputs() -> None:
     np.testing.assert_array_equal(narrowed(candidates.bases[1], 2).frequencies, 4 * candidates.bases[1].frequencies)
 
 
-def test_inputs_of_like_spread_get_one_scaling_and_constant_columns_none() -> None:
+def test_inputs_of_equal_spread_have_one_scaling_and_constant_columns_none() -> None:
     equal_spread = SAMPLE / SAMPLE.std(axis=0)
     assert len(draw_candidates(equal_spread, 10, 0).bases) == 1
     assert len(draw_candidates(equal_spread * SPREADS, 10, 0).bases) == 2

@@ -147,7 +147,7 @@ def test_twins_that_merge_at_zero_are_allowed() -> None:
     assert np.isfinite(state.coefficients).all()
 
 
-def test_any_split_into_calls_gives_the_same_bits_and_leaves_states_alone() -> None:
+def test_any_split_into_calls_gives_the_same_bits_and_leaves_states_unchanged() -> None:
     stream = hard_stream("binary")
     learner = learner_of(stream)
     state = learner.start()

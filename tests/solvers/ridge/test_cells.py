@@ -120,7 +120,7 @@ def test_gap_of_wrong_coefficients_is_primal_minus_dual(cell: Cell, monkeypatch:
     assert found.gap > found.objective - best > 0.01 * best
 
 
-def test_left_out_scores_are_those_of_solving_again_without_each_row(cell: Cell) -> None:
+def test_leave_one_out_scores_match_solutions_without_each_row(cell: Cell) -> None:
     expected = naive.left_out(cell.matrix, cell.values, cell.weights, RIDGE, cell.matrix)
     every = cell.solve().left_out
     np.testing.assert_allclose(every, expected, atol=1e-8)

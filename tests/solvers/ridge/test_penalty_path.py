@@ -227,7 +227,7 @@ def test_leave_one_out_errors_do_not_reveal_classes_by_their_weights(n_rows: int
     assert min(one.squared_error for one in found.tried) > 0.99
 
 
-def test_the_gap_bounds_what_other_weights_lose(posed: Problem) -> None:
+def test_the_gap_bounds_the_gain_of_other_weights(posed: Problem) -> None:
     penalty, random = 1e-2, np.random.default_rng(0)
     sums = centred(posed.basis.turn(), gram_of(posed.basis, posed.outputs, (posed.rows,)))
     best, count = sums.weights(penalty), posed.weights.sum()

@@ -204,7 +204,7 @@ def test_a_class_of_a_single_row_is_learnt(solver: RidgeSolver, tmp_path: Path) 
     assert (scores.argmax(axis=1) == labels).mean() > 0.6
 
 
-def test_columns_that_leave_only_rounding_errors_end_in_failure(tmp_path: Path) -> None:
+def test_columns_that_leave_only_rounding_errors_end_without_a_model(tmp_path: Path) -> None:
     rows = curved_rows("regression", 600)
     table = pa.table({"a": 1e5 + rows.inputs[:, 0], "b": rows.inputs[:, 1], "y": rows.targets})
     pq.write_table(table, tmp_path / "rows.parquet")
@@ -429,7 +429,7 @@ def test_huber_rounds_are_least_squares_of_clipped_targets_and_approach_the_mini
 
 
 @pytest.mark.parametrize(("tail", "better"), [(1.8, True), (np.inf, False)])
-def test_huber_is_taken_for_heavy_tails_alone(tail: float, better: bool) -> None:
+def test_huber_is_chosen_only_for_heavy_tails(tail: float, better: bool) -> None:
     draw = np.random.default_rng(5)
     inputs = draw.normal(size=(1500, 3))
     noise = draw.normal(size=1500) if np.isinf(tail) else draw.standard_t(tail, 1500)
@@ -454,7 +454,7 @@ def test_huber_is_taken_for_heavy_tails_alone(tail: float, better: bool) -> None
         ("negative", False, False),
     ],
 )
-def test_logarithms_are_better_for_products_alone(kind: str, better: bool, closer: bool) -> None:
+def test_logarithms_are_better_only_for_products(kind: str, better: bool, closer: bool) -> None:
     draw = np.random.default_rng(6)
     inputs = draw.uniform(-1.5, 1.5, size=(1200, 3))
     signal = np.sin(2 * inputs[:, 0]) + inputs[:, 1]

@@ -111,7 +111,7 @@ def test_a_sample_of_one_label_is_enlarged_with_a_note() -> None:
         PaperGrowth().fit(in_order(rows), np.ones(3000), Scs(directions="conjugate"))
 
 
-def test_fewer_rows_than_the_first_sample_are_all_taken() -> None:
+def test_fewer_rows_than_the_first_sample_are_all_used() -> None:
     rows, targets = problem(80)
     fitted = GeometricGrowth(first_sample=1000).fit(in_order(rows), targets, Scs(lam=0.1, gap=1e-6))
     assert fitted.n_rows == 80

@@ -34,7 +34,7 @@ def copied(weights: tuple[float, ...], targets: FloatArray) -> Any:
 
 
 @pytest.mark.parametrize(("loss", "weights"), [*CASES, *((loss, ()) for loss in (*LOSSES, EpsilonInsensitive(0.5)))])
-def test_a_weight_is_so_many_copies_along_a_line(loss: PiecewiseLinear, weights: tuple[float, ...]) -> None:
+def test_a_class_weight_equals_copies_along_a_line(loss: PiecewiseLinear, weights: tuple[float, ...]) -> None:
     rng, searched = np.random.default_rng(5), 0
     weighted: PiecewiseLinear = ClassWeighted(loss, weights) if weights else RowWeighted(loss)
     for _ in range(100):
@@ -66,7 +66,7 @@ def test_a_weight_is_so_many_copies_along_a_line(loss: PiecewiseLinear, weights:
     assert searched > 20
 
 
-def test_the_optimum_is_that_of_so_many_copies() -> None:
+def test_a_class_weight_equals_copies_at_the_optimum() -> None:
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((200, 5))
     signs = np.where(rows[:, 0] + 0.5 * rng.standard_normal(200) > 0.8, 1.0, -1.0)
@@ -102,7 +102,7 @@ def test_shards_reach_the_weighted_optimum(task: Any, weights: tuple[float, ...]
     }
 
 
-def test_weights_of_one_leave_the_loss_alone_and_wrong_ones_are_refused() -> None:
+def test_weights_of_one_do_not_change_the_loss_and_wrong_ones_are_refused() -> None:
     assert weigh(Hinge(), (1.0, 1.0)) == Hinge() == weigh(Hinge(), None)
     wrong: tuple[tuple[PiecewiseLinear, tuple[float, ...], str], ...] = (
         (EpsilonInsensitive(), (1.0, 2.0), "is for regression, which has no class weights"),

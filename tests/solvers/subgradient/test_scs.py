@@ -70,7 +70,7 @@ def objective(space: Any, solved: SampleDescent, targets: FloatArray, loss: Piec
     return 0.5 * lam * float((vector.coefficients * vector.dual).sum()) + float(losses.mean())
 
 
-def test_bounds_never_cross_the_optimum_on_random_problems() -> None:
+def test_bounds_never_exceed_the_optimum_on_random_problems() -> None:
     rng, gaps, tight = np.random.default_rng(7), [], 0
     for index in range(240):
         n_rows, lam = int(rng.integers(2, 60)), float(10.0 ** rng.uniform(-3, 0.5))

@@ -192,7 +192,7 @@ def test_invalid_settings_are_refused(
         solver(**values).start(data["binary"], here)
 
 
-def test_a_gap_below_what_the_rows_can_certify_ends_with_what_they_can(
+def test_a_gap_below_the_certifiable_one_ends_with_the_certifiable_gap(
     data: dict[Task, Dataset], here: Execution
 ) -> None:
     learning = solver(gap=1e-300, lam=0.02)

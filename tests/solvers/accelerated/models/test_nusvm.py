@@ -122,7 +122,7 @@ def test_kappa_max_is_the_least_length_that_minimises_the_dual(name: str, n_rows
 
 
 @pytest.mark.parametrize("name", ["mm-fda", "mm-mpm"])
-def test_more_columns_than_rows_take_every_kappa_and_no_other_weights_from_kappa_max_on(name: str) -> None:
+def test_more_columns_than_rows_allow_every_kappa_with_equal_weights_from_kappa_max(name: str) -> None:
     rows = two_classes(10, n_rows=30, n_columns=60)
     high, apart = model_class(name).valid_range(rows)[1], class_moments(rows).difference
     span = np.vstack(factors(rows)).T
@@ -203,7 +203,7 @@ def test_parameters_of_other_models_and_invalid_values_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", MODEL_NAMES)
-def test_warm_started_path_finds_what_single_fits_find(name: str) -> None:
+def test_a_warm_started_path_equals_single_fits(name: str) -> None:
     rows = two_classes(13, n_rows=80, n_columns=4, distance=1.5)
     low, high = model_class(name).valid_range(rows, fit_intercept=False)
     grid = [low + share * (min(high, 2.0) - low) for share in (0.2, 0.3, 0.5)]

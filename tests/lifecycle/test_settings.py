@@ -153,7 +153,7 @@ def test_a_release_without_effect_is_refused(root: Path) -> None:
         retrain(releasing)
 
 
-def test_a_bad_option_of_learning_is_named_by_itself() -> None:
+def test_a_bad_training_option_is_named_alone() -> None:
     given = {"name": "m", "source": "in", "train": {"solver": "fogd", "frequencies": "many"}}
     with pytest.raises(ConfigError, match=r"^here: frequencies = 'many': input should be a valid integer"):
         settings_from(RetrainSettings, given, "here")
