@@ -41,7 +41,7 @@ def least_loss(
     weights: Doubles,
     limits: LinearLimits | None = None,
 ) -> tuple[float, float]:
-    """Least sum of losses in the ball and within limits, by an interior-point method, and the norm of its weights.
+    """Return the least sum of losses in the ball and within limits by an interior-point method, and its norm.
 
     Of a regression, half squared errors without a threshold. Variables: the weights, then one a row, its loss or error.
     """
@@ -142,7 +142,7 @@ class Stream:
 
 
 def limits_about(inputs: Doubles, features: Doubles, shares: Doubles, radius: float, outputs: int) -> LinearLimits:
-    """Limits of the covariances of scores with two groups, one two-sided: shares of the largest possible ones."""
+    """Return limits of the covariances of scores with two groups, one two-sided: shares of their maxima."""
     sides = (inputs[:, :2] > 0.0).astype(np.float64)
     matrix = (sides - sides.mean(axis=0)).T @ features / len(features)
     high = shares * np.linalg.norm(matrix, axis=1) * radius

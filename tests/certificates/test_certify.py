@@ -46,7 +46,7 @@ def noisy_rows(seed: int, rows: int = 120, columns: int = 5) -> tuple[FloatArray
 
 
 def brute_force(loss: Loss, features: FloatArray, labels: FloatArray, radius: float, weights: FloatArray) -> float:
-    """Least loss in the ball, by sequential quadratic programming on a hinge with its corner rounded ever less."""
+    """Return the least loss in the ball by sequential quadratic programming on increasingly sharp smooth hinges."""
 
     def objective(w: FloatArray, width: float) -> tuple[float, FloatArray]:
         margins = labels * (features @ w)

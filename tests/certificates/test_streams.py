@@ -48,7 +48,7 @@ def test_losses_of_nogd_are_those_of_steps_and_projections_in_the_space_of_the_k
 
 
 def play_slowly(stream: Stream) -> tuple[float, float]:
-    """NOGD in coordinates of the kernel's space: one row of `exact` is k(x, .), f is a row of `w` for each output."""
+    """Run NOGD in coordinates of the kernel space: rows of `exact` are k(x, .), rows of `w` are f for each output."""
     values, vectors = np.linalg.eigh(stream.kernel.matrix(stream.inputs, stream.inputs))
     exact: FloatArray = vectors * np.sqrt(np.maximum(values, 0.0))
     learner, onto = stream.learner, np.eye(len(exact))

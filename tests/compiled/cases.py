@@ -25,7 +25,7 @@ class Case(NamedTuple):
 
 
 def make_case(code: int, precision: Precision, rows: int = 90, n_inputs: int = 5, n_frequencies: int = 23) -> Case:
-    """A noisy problem of the kind of a loss; 23 frequencies leave a remainder for every width of vectors."""
+    """Return a noisy problem for a loss; 23 frequencies are not a multiple of any vector width."""
     rng = np.random.default_rng([code, rows])
     inputs = rng.standard_normal((rows, n_inputs))
     signal = np.sin(1.5 * inputs[:, 0]) + inputs[:, 1] + 0.3 * rng.standard_normal(rows)
@@ -76,7 +76,7 @@ def buffer(rows: int, case: Case) -> Block:
 
 
 def assert_same(left: NamedTuple, right: NamedTuple, tolerance: float) -> None:
-    """Every field of two tuples of arrays agrees; whole numbers exactly."""
+    """Assert that all fields of two tuples of arrays agree; integers exactly."""
     for name, a, b in zip(left._fields, left, right, strict=True):
         exact = np.issubdtype(np.asarray(a).dtype, np.integer)
         scale: Any = 1.0 + np.abs(np.asarray(b, dtype=np.float64)).max()

@@ -75,7 +75,7 @@ def test_kinks_match_naive(loss: str, longest: float) -> None:
 
 
 def sums_at(positions: FloatArray, jumps: FloatArray, count: int) -> FloatArray:
-    """Jumps up to every multiple of a hundredth, off the kinks."""
+    """Return the sums of jumps up to steps 0.01 apart, which are not kinks."""
     steps = np.arange(0.005, 3.0, 0.01) + 1e-4
     return np.array([jumps[:count][positions[:count] < step].sum() for step in steps])
 

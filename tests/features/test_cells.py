@@ -102,7 +102,7 @@ def make_expansion(
 
 
 def naive_scores(expansion: LocalExpansion, inputs: FloatArray) -> FloatArray:
-    """Scores (rows, n_outputs): means over partitions of sums over the cell that a row is in."""
+    """Return scores (rows, n_outputs): means over partitions of sums over the cell of each row."""
     scores = np.zeros((len(inputs), expansion.n_outputs))
     assert expansion.kernel.rule is not None
     for partition in expansion.partitions:

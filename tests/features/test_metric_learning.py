@@ -31,7 +31,7 @@ def drawn(rows: int, columns: int, seed: int) -> FloatArray:
 
 
 def naive_squares(kernel: NamedKernel, landmarks: FloatArray, weights: FloatArray, inputs: FloatArray) -> FloatArray:
-    """Sums of squared central differences of every output at every row."""
+    """Return sums of squared central differences of every output at every row."""
     squares = np.zeros(N_INPUTS)
     for x in inputs:
         for d in range(N_INPUTS):

@@ -39,7 +39,7 @@ KERNELS: list[Kernel] = [
 
 
 def rows_of(n: int, seed: int = 0, columns: int = 60) -> Any:
-    """Sparse rows of numbers of either sign, one of them empty."""
+    """Return sparse rows of numbers of both signs, one of them empty."""
     random = np.random.default_rng(seed)
     rows = sparse.random_array((n, columns), density=0.15, format="csr", rng=random)
     rows.data = rows.data - 0.4

@@ -19,7 +19,7 @@ RANDOM = np.random.default_rng(11)
 
 
 def ranked(n_rows: int = 700, skill: float = 1.0, share: float = 0.1) -> tuple[Doubles, NDArray[np.int64]]:
-    """Scores with ties, and classes."""
+    """Return scores with ties, and classes."""
     classes = (RANDOM.random(n_rows) < share).astype(np.int64)
     scores: Doubles = np.round(RANDOM.normal(size=n_rows) + skill * classes, 1).astype(np.float64)
     assert len(np.unique(scores)) < n_rows

@@ -22,7 +22,7 @@ TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
 
 
 def rows_of(task: Task, rows: int, seed: int = 0) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Scores (with many ties when rounded by the caller) and targets that are related, but not perfectly."""
+    """Return correlated scores and targets; the scores have many ties if the caller rounds them."""
     rng = np.random.default_rng(seed)
     if task == "multiclass":
         classes = rng.choice(5, rows, p=[0.4, 0.3, 0.2, 0.1, 0.0])

@@ -27,7 +27,7 @@ from okl.metrics.ranking import (
 
 
 def roc_auc_bound(ranking: KeyedCounts) -> float:
-    """How far `roc_auc` can be from the exact value, for dropped bits: half the share of pairs that share a key."""
+    """Return the largest error of `roc_auc` with dropped bits: half the share of pairs with equal keys."""
     negative, positive = ranking.counts.astype(np.float64).T
     return float(0.5 * np.sum(negative * positive) / (negative.sum() * positive.sum()))
 

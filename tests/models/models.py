@@ -30,7 +30,7 @@ LABELS: dict[Task, tuple[Label, ...]] = {"binary": (-1, 1), "multiclass": ("a", 
 
 
 def raw_rows(n_rows: int = 400) -> FloatArray:
-    """Raw rows (n_rows, N_INPUTS); the last column never changes."""
+    """Return raw rows (n_rows, N_INPUTS); the last column is constant."""
     rng = np.random.default_rng(1)
     rows = rng.standard_normal((n_rows, N_INPUTS)) * np.geomspace(0.01, 300.0, N_INPUTS) + 5.0
     rows[:, -1] = 7.0

@@ -55,14 +55,14 @@ def merge(expansion: Expansion, index: int) -> None:
 
 
 def merged(expansion: Expansion, i: int, j: int, h: float) -> tuple[FloatArray, FloatArray]:
-    """z = h x_i + (1 - h) x_j and its best coefficients, the projection of both onto k(z, .)."""
+    """Return z = h x_i + (1 - h) x_j and its best coefficients: the projection of both supports onto k(z, .)."""
     z = h * expansion.supports[i] + (1.0 - h) * expansion.supports[j]
     k = expansion.kernel.matrix(z[None], np.stack([expansion.supports[i], expansion.supports[j]]))[0]
     return z, k[0] * expansion.coefficients[i] + k[1] * expansion.coefficients[j]
 
 
 def loss_of_merging(expansion: Expansion, i: int, j: int, h: float) -> float:
-    """|a_i k(x_i, .) + a_j k(x_j, .) - a_z k(z, .)|^2, summed over classes."""
+    """Return |a_i k(x_i, .) + a_j k(x_j, .) - a_z k(z, .)|^2, summed over classes."""
     z, coefficients = merged(expansion, i, j, h)
     points = np.stack([expansion.supports[i], expansion.supports[j], z])
     a = np.stack([expansion.coefficients[i], expansion.coefficients[j], -coefficients])

@@ -23,7 +23,7 @@ Vector = NDArray[np.float64]
 
 
 def step(point: Vector, rows: Vector, low: Vector, high: Vector, below: Vector, above: Vector, radius: float) -> Vector:
-    """argmin over ||x|| <= radius of ||x - point||^2 + above'[rows x - high]_+ + below'[low - rows x]_+, (p,)."""
+    """Minimise over ||x|| <= radius ||x - point||^2 + above'[rows x - high]_+ + below'[low - rows x]_+, (p,)."""
     sides = [(rows[i], high[i], above[i]) for i in range(len(rows)) if above[i] > 0 and np.isfinite(high[i])]
     sides += [(-rows[i], -low[i], below[i]) for i in range(len(rows)) if below[i] > 0 and np.isfinite(low[i])]
     size, count = len(point), len(sides)

@@ -27,7 +27,7 @@ Term = tuple[float, float, float]
 
 
 def one_form(entries: ProjectionEntries, i: int) -> Term:
-    """v, low and high of entry i."""
+    """Return v, low and high of entry i."""
     a, y = float(entries.point[i]), int(entries.signs[i])
     low, high = (float(np.broadcast_to(bound, len(entries.point))[i]) for bound in (entries.lower, entries.upper))
     return (a, low, high) if y > 0 else (-a, -high, -low)

@@ -16,7 +16,7 @@ def ridge(
     metric: Array,
     fit_intercept: bool = True,
 ) -> tuple[Array, Array]:
-    """Weights (n_columns, n_outputs) and offsets (n_outputs,) of least scale w'metric w + sum v (y - z'w - b)^2.
+    """Minimise scale w'metric w + sum v (y - z'w - b)^2; return weights (n_columns, n_outputs) and offsets.
 
     columns z (rows, n_columns); values y (rows, n_outputs); weights v (rows,); metric (n_columns, n_columns)
     """

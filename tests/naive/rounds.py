@@ -14,7 +14,7 @@ from okl.solvers.online.linear import ADAGRAD_EPSILON
 def adagrad_step(
     last: FloatArray, squares: NDArray[np.float64], mean: NDArray[np.float64], step_size: float
 ) -> tuple[FloatArray, NDArray[np.float64]]:
-    """Figure 1 of Duchi, Hazan & Singer with a diagonal matrix: coordinate by coordinate."""
+    """Take the step of Figure 1 of Duchi, Hazan & Singer with a diagonal matrix, coordinate by coordinate."""
     stepped, summed = last.astype(np.float64), squares.copy()
     for output in range(last.shape[0]):
         for column in range(last.shape[1]):

@@ -25,21 +25,21 @@ class Case(NamedTuple):
 
 
 def random_case(name: str, seed: int) -> Case:
-    """A problem of twenty rows, solved as well as float64 and two thousand iterations allow."""
+    """Return a problem of twenty rows, solved to the precision of float64 or two thousand iterations."""
     rows = two_classes(100 + seed, n_rows=20, n_columns=3)
     problem = MAKERS[name](rows)
     return Case(rows, problem, solve(problem, Fapg(method="proven", tolerance=1e-9, max_iterations=2000))[0])
 
 
 def is_solved(case: Case) -> bool:
-    """To a gap of 1e-4 of the objective, or, where nu is so small that w = 0 is best, of 1e-9 of what it began with."""
+    """Return whether the gap is at most 1e-4 of the objective, or 1e-9 of the first one if w = 0 is optimal."""
     best, first = case.run.best_record.certificate, case.run.history[0].certificate
     vanished = best.dual <= 0.0 <= best.primal and best.gap <= 1e-9 * max(abs(first.primal), abs(first.dual))
     return best.relative_gap < 1e-4 or vanished
 
 
 def gap_violation(case: Case, seed: int) -> float:
-    """How far a certified gap is below the true one, over the objective's size: rounding where certificates hold.
+    """Return by how much a certified gap is below the true one, relative to the objective; rounding if it is valid.
 
     The points are those of the run at its checks, and random ones; the optimum is between the best dual and the best
     primal objective of all.

@@ -89,7 +89,7 @@ def pulled_of(problem: CompositeProblem, image: Doubles) -> Doubles:
 
 
 def cone_optimum(quadratic: Doubles, linear: Doubles, rows: Doubles, limits: Doubles, cones: list[object]) -> float:
-    """min 1/2 x'Qx + c'x subject to limits - rows x in the cones."""
+    """Minimise 1/2 x'Qx + c'x subject to limits - rows x in the cones."""
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_rel = settings.tol_gap_abs = settings.tol_feas = 1e-11
@@ -102,7 +102,7 @@ def cone_optimum(quadratic: Doubles, linear: Doubles, rows: Doubles, limits: Dou
 
 
 def dwd_optimum(rows: DenseRows, nu: float) -> float:
-    """min sum_i t_i + (rho_i - z_i) / (m nu), t_i rho_i >= 1, rho_i >= z_i = s_i (<w, z_i> - b), ||w|| <= 1."""
+    """Minimise sum_i t_i + (rho_i - z_i) / (m nu), t_i rho_i >= 1, rho_i >= z_i = s_i (<w, z_i> - b), ||w|| <= 1."""
     m, n = rows.rows.shape
     margins = np.hstack([rows.signs[:, None] * rows.rows, -rows.signs[:, None], np.zeros((m, 2 * m))])
     rho, t = np.zeros((2, m, n + 1 + 2 * m))
@@ -118,7 +118,7 @@ def dwd_optimum(rows: DenseRows, nu: float) -> float:
 
 
 def minimax_optimum(difference: Doubles, spreads: list[Doubles], kappa: float) -> float:
-    """min 1/2 ||w||^2 - <w, d> + kappa sum_j t_j, ||S_j w|| <= t_j."""
+    """Minimise 1/2 ||w||^2 - <w, d> + kappa sum_j t_j, ||S_j w|| <= t_j."""
     n, k = len(difference), len(spreads)
     quadratic = np.zeros((n + k, n + k))
     quadratic[:n, :n] = np.eye(n)

@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
 
 def random_case(seed: int, most_entries: int = 40) -> Case:
-    """Every third on a coarse grid, so that bends coincide; some boxes are points, some totals at or beyond an end."""
+    """Draw a case: a third on a coarse grid with equal bends, some with boxes of one point or totals beyond an end."""
     rng = np.random.default_rng([seed, 4])
     size = int(rng.integers(1, most_entries))
     point = rng.standard_normal(size) * rng.choice([0.1, 1.0, 10.0])
@@ -90,7 +90,7 @@ def assert_optimal(out: Doubles, case: Case, members: NDArray[np.bool_], weights
 
 
 def solve_program(case: Case, pair: bool = False) -> Doubles | None:
-    """The same by an interior-point solver of quadratic programs; None if it proves that the set is empty."""
+    """Project by an interior-point solver of quadratic programs; return None if it proves that the set is empty."""
     size = len(case.point)
     low, high = case.bounds
     rows, totals = [case.signs], [case.total]

@@ -28,7 +28,7 @@ PARAMETERS = {"C": 0.1, "nu": 0.5, "kappa": 0.1}
 
 
 def sharded(folder: Path, classes: int = 2) -> Dataset:
-    """Overlapping classes, of unequal size, in four shards of unequal length."""
+    """Return overlapping classes of unequal size in four shards of unequal length."""
     random = np.random.default_rng(7)
     inputs = random.normal(size=(ROWS, 5)).astype(np.float32)
     scores = inputs @ random.normal(size=5) + 0.4 * np.sin(3.0 * inputs[:, 0]) + random.normal(size=ROWS)

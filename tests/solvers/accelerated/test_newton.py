@@ -33,7 +33,7 @@ MODELS = [CSVM(0.7), CSVM(1e4), L2SVM(0.4), LogisticRegression(2.0), NuSVM(0.4),
 
 
 def violation(problem: DualProblem, found: Any) -> float:
-    """Largest violation of the optimality conditions: in the size of the dual entries, and 1e4 times in that of P."""
+    """Return the largest violation of the optimality conditions, in units of the dual entries and of 1e-4 P."""
     point, image = found.best.point, np.empty(problem.n_image)
     problem.apply(image, point)
     margins = np.empty(problem.n_points)

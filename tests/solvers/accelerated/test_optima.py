@@ -48,7 +48,7 @@ def solved(problem: CompositeProblem, method: Fapg = TIGHT) -> Certificate:
 
 
 def libsvm_dual(machine: SVC | NuSVC, gram: Doubles, n_rows: int) -> tuple[Doubles, float]:
-    """Signed dual point of LIBSVM, and its 1/2 a'Qa."""
+    """Return the signed dual point of LIBSVM and its 1/2 a'Qa."""
     point = np.zeros(n_rows)
     point[machine.support_] = machine.dual_coef_[0]
     return point, 0.5 * float(point @ gram @ point)

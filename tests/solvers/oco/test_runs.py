@@ -30,7 +30,7 @@ Doubles = NDArray[np.float64]
 
 
 def problems(seed: int, count: int) -> list[Problem]:
-    """Boxes, balls and simplices in two to six dimensions, with rows that some of their points violate."""
+    """Return boxes, balls and simplices in two to six dimensions with rows that some of their points violate."""
     rng, found = np.random.default_rng(seed), []
     for at in range(count):
         size = 2 if at % 4 == 0 else int(rng.integers(2, 7))
@@ -44,7 +44,7 @@ def problems(seed: int, count: int) -> list[Problem]:
 
 
 def by_cone_solver(problem: Problem, curvature: float, direction: Doubles) -> float:
-    """The least value of curvature ||x||^2 + <direction, x> over the feasible set."""
+    """Return the least value of curvature ||x||^2 + <direction, x> over the feasible set."""
     size, rows = problem.dimension, problem.linear
     matrices, bounds, cones = [rows.matrix], [rows.bounds], [clarabel.NonnegativeConeT(rows.n_constraints)]
     region: Any = problem.region

@@ -41,7 +41,7 @@ REPEATS = 20
 
 
 def within(constants: Constants) -> float:
-    """The largest gamma_0 that the theorems allow."""
+    """Return the largest gamma_0 that the theorems allow."""
     return float(1.0 / (2.0**0.5 * constants.subgradient_bound))
 
 
@@ -129,7 +129,7 @@ def test_constants_bound_the_quantities_of_the_assumptions_tightly() -> None:
 
 
 def exponents(make: Callable[[float], Method], bias: float) -> tuple[float, float]:
-    """Growth of mean regret and mean violation over horizons."""
+    """Return the growth exponents of mean regret and mean violation over horizons."""
     horizons, regrets, violations = [250, 1000, 4000], [], []
     for horizon in horizons:
         games = [draw_signs(horizon, seed, bias) for seed in range(REPEATS)]

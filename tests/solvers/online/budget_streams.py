@@ -24,7 +24,7 @@ class Stream(NamedTuple):
 
 
 def hard_stream(task: Task, seed: int = 0, n_rows: int = 300, n_inputs: int = 3) -> Stream:
-    """Every tenth row equals an earlier one, every thirtieth is so far away that all its kernel values are 0."""
+    """Return a stream: each tenth row is a duplicate, each thirtieth so distant that its kernel values are 0."""
     rng = np.random.default_rng([seed, TASKS.index(task)])
     inputs = rng.standard_normal((n_rows, n_inputs))
     inputs[10::10] = inputs[rng.integers(0, 10, len(inputs[10::10]))]
@@ -34,7 +34,7 @@ def hard_stream(task: Task, seed: int = 0, n_rows: int = 300, n_inputs: int = 3)
 
 
 def plain_stream(task: Task, kernel: Kernel, seed: int = 0, n_rows: int = 300) -> Stream:
-    """Duplicates, and rows of zeros for the linear kernel: their kernel values are 0, with themselves too."""
+    """Return a stream with duplicates, and with zero rows for the linear kernel, whose kernel values are all 0."""
     rng = np.random.default_rng([seed, TASKS.index(task), 1])
     inputs = 0.5 * rng.standard_normal((n_rows, 4))
     inputs[15::15] = inputs[3]

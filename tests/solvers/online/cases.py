@@ -21,7 +21,7 @@ def n_outputs_of(loss: Loss) -> int:
 
 
 def targets_of(signal: FloatArray, task: Task, threshold: float) -> Any:
-    """Two classes with a border at the threshold, N_CLASSES classes, or the signal."""
+    """Return two classes with a border at the threshold, N_CLASSES classes, or the signal."""
     return {
         "binary": np.where(signal > threshold, 1.0, -1.0),
         "multiclass": np.digitize(signal, [-1.0, 0.0, 1.0]).astype(np.float64),

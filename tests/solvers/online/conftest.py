@@ -12,6 +12,6 @@ SMALL_WINDOW = 4 * 4 * 700  # bytes: 700 rows of four float32 inputs
 
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several windows a pass, and a shard, as a data set larger than memory has."""
+    """Use several windows for each pass and each shard, as for a data set larger than memory."""
     for module, window_bytes in ((base, SMALL_WINDOW), (linear, SMALL_WINDOW // 3)):
         monkeypatch.setattr(module, "plan_windows", partial(plan_windows, window_bytes=window_bytes))

@@ -18,7 +18,7 @@ ROUNDS = (Round(96, 100, 100), Round(320, 4, 2), Round(800, 2, 1), Round(None, 1
 
 
 def make_rows(loss: Loss, precision: Precision = "float32", rows: int = ROWS) -> Rows:
-    """Columns of mixed scales, of which the signal is in two small ones."""
+    """Return columns of mixed scales with the signal in two small ones."""
     rng = np.random.default_rng(9)
     inputs = rng.standard_normal((rows, N_INPUTS))
     signal = np.sin(2 * inputs[:, 0]) + inputs[:, 1] ** 2 - 1 + 0.2 * rng.standard_normal(rows)

@@ -187,7 +187,7 @@ def test_joining_within_the_budget_is_the_mean_of_functions(name: str, task: Tas
 
 
 def joined_halves(name: str, stream: Stream, budget: int) -> tuple[BudgetState, FloatArray]:
-    """What the first 40 rows' halves are together, and its scores (rows, n_outputs)."""
+    """Return the joined state of the two halves of the first 40 rows, and its scores (rows, n_outputs)."""
     learner = learner_of(name, stream, "float32", budget=budget)
     halves = [Rows(stream.inputs[part], stream.targets[part]) for part in (slice(0, 20), slice(20, 40))]
     state = learner.average_shards(learner.start(), [learner.learn(learner.start(), half) for half in halves])

@@ -15,7 +15,7 @@ from okl.solvers.online.linear import round_rows
 
 
 def in_order(rows: Rows) -> NDArray[np.float64]:
-    """Rows sorted, to compare as sets; no two have the same inputs."""
+    """Return sorted rows, to compare as sets; no two have the same inputs."""
     table = np.column_stack([rows.inputs.astype(np.float64), rows.targets])
     assert len(np.unique(table[:, 0])) == len(table)
     ordered: NDArray[np.float64] = table[np.argsort(table[:, 0])]

@@ -38,7 +38,7 @@ def all_rows(data: Dataset) -> Rows:
 
 
 def same_weights(state: OnlineState, learner: LinearLearner, parts: list[Rows]) -> bool:
-    """Whether a state's weights are, to the bit, what the learner makes of parts in memory, one after the other."""
+    """Return whether the weights of a state equal, to the bit, those of learning parts in memory in order."""
     weights = learner.start()
     for part in parts:
         weights = learner.learn(weights, part)
@@ -159,7 +159,7 @@ def test_stored_and_shuffled_orders_give_different_results(
 
 
 def share_of_constant_error(solver: OnlineSolver, data: Dataset, execution: Execution) -> float:
-    """Test error of what a solver learns, over that of the majority class or the mean."""
+    """Return the test error of a solver relative to that of the majority class or the mean."""
     predictors: dict[str, Predictor] = {
         "learnt": solver.predictor(last_state(solver, data, execution)),
         "constant": ConstantPredictor(data.schema),

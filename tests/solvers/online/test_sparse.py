@@ -52,7 +52,7 @@ def learner_of(loss: str, outputs: int, weights: Any, precision: Any = "float32"
 
 
 def twin(learner: SparseLearner, rows: Rows) -> tuple[Any, Any, int]:
-    """Weights, their average and mistakes, row by row on dense rows of double precision."""
+    """Return weights, their average and mistakes, row by row on dense rows in double precision."""
     inputs: Any = rows.inputs
     dense = np.column_stack([inputs.toarray(), np.full(len(rows.targets), 0.5)]).astype(np.float64)
     w, sampled, mistakes = np.zeros((learner.n_outputs, N_COLUMNS + 1)), 0, 0
@@ -163,7 +163,7 @@ def test_wrong_rows_and_steps_are_refused() -> None:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Rows of three classes in five shards, with test rows."""
+    """Return rows of three classes in five shards, with test rows."""
     folder = tmp_path_factory.mktemp("rows")
     inputs, targets = drawn(1500, 5000, 3)
     inputs = sparse.hstack([inputs[:, :60] * 3, inputs], format="csr")  # some columns occur often

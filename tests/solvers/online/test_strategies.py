@@ -24,7 +24,7 @@ BUDGET = 12
 
 
 def learner_of(stream: Stream, budget: int = BUDGET, **numbers: Any) -> BudgetLearner:
-    """In float32: twins, their kernel and its solution are float64 in any precision."""
+    """Return a float32 learner; twins, their kernel and its solution are float64 in any precision."""
     return budget_learner(TwinVectors(**numbers), stream, budget)
 
 
@@ -33,12 +33,12 @@ def learn(learner: BudgetLearner, stream: Stream) -> BudgetState:
 
 
 def counts_of(state: BudgetState) -> FloatArray:
-    """(2, n_supports)."""
+    """Return the counts (2, n_supports) of positive and negative rows."""
     return state.memory[:2, : state.n_supports]
 
 
 def gap_of(learner: BudgetLearner, state: BudgetState) -> tuple[float, float]:
-    """Primal and dual objective of f on the twins."""
+    """Return primal and dual objective of f on the twins."""
     penalty = learner.strategy.aggressiveness  # type: ignore[attr-defined]
     a, (high, low) = state.scaled_coefficients[0], penalty * counts_of(state)
     assert (a <= high * (1 + 1e-6)).all()

@@ -55,7 +55,7 @@ class Problem:
 
 
 def curved_rows(task: Task, n_rows: int = 150, seed: int = 4) -> Rows:
-    """Two inputs and a target as `Rows` has it."""
+    """Return two inputs and a target as `Rows`."""
     random = np.random.default_rng(seed)
     inputs = random.normal(size=(n_rows, 2))
     curve = np.sin(2.0 * inputs[:, 0]) + inputs[:, 1] ** 2 + 0.3 * random.normal(size=n_rows)

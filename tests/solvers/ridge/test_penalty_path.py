@@ -125,7 +125,7 @@ def test_weights_solve_the_normal_equations(posed: Problem, penalty: float, fit_
 
 
 def exact_predictions(inputs: Doubles, targets: Doubles, scale: float, fit_intercept: bool, others: Doubles) -> Doubles:
-    """Predictions by the solution of (A A' + scale I) a = y with 60 digits, weights A'a."""
+    """Return predictions with weights A'a, where (A A' + scale I) a = y is solved with 60 digits."""
     with localcontext(prec=60):
         rows, new, values = (np.vectorize(Decimal, otypes=[object])(part) for part in (inputs, others, targets))
         means = (rows.sum(axis=0), values.sum()) if fit_intercept else (0 * rows[0], Decimal(0))

@@ -22,7 +22,7 @@ class HingeOptimum(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """The optimum is at most this far below the objective."""
+        """Return the gap: the optimum is at most this much below the objective."""
         return self.objective - self.bound
 
 

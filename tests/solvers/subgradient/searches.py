@@ -27,7 +27,7 @@ def random_ray(rng: np.random.Generator, loss: PiecewiseLinear) -> Ray:
 
 
 def value_at(ray: Ray, loss: PiecewiseLinear, step: float) -> tuple[float, float]:
-    """Value and right-hand derivative at a step, less the value of the parabola at 0."""
+    """Return value and right-hand derivative at a step, minus the value of the parabola at 0."""
     total, derivative = loss.line(ray.scores, ray.along, ray.targets, step)
     n_rows, slope = len(ray.scores), ray.slope + step * ray.curvature
     return total / n_rows + step * (ray.slope + 0.5 * step * ray.curvature), derivative / n_rows + slope
@@ -44,7 +44,7 @@ def least_on_grid(ray: Ray, loss: PiecewiseLinear, longest: float, points: int =
 
 
 def least_by_programme(ray: Ray, loss: PiecewiseLinear, longest: float) -> float:
-    """Least value by an interior point solver: t and an upper bound of each row's loss, above all of its lines."""
+    """Return the least value by an interior-point solver over t and an upper bound of each row's lines."""
     lines = [line for row in range(len(ray.targets)) for line in _lines(ray, loss, row)]
     n_rows = len(ray.targets)
     matrix = np.zeros((len(lines) + 2, n_rows + 1))

@@ -25,7 +25,7 @@ ROWS, N_FREQUENCIES = 2600, 16
 
 
 def sharded(folder: Path, task: Task = "binary", rows: int = ROWS, **values: Any) -> Dataset:
-    """Overlapping classes, or a noisy curve, in four shards of unequal length."""
+    """Return overlapping classes, or a noisy curve, in four shards of unequal length."""
     random = np.random.default_rng(7)
     inputs = random.normal(size=(rows, 4)).astype(np.float32)
     curve = np.sin(2.0 * inputs[:, 0]) + inputs[:, 1] * inputs[:, 2] + 0.5 * random.normal(size=rows)

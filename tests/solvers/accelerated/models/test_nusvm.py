@@ -97,7 +97,7 @@ def test_weights_vanish_at_kappa_max(name: str) -> None:
 
 
 def factors(rows: DenseRows) -> list[np.ndarray]:
-    """Square roots (rows of a class, n) of the covariances: deviations from the means."""
+    """Return square roots (rows of a class, n) of the covariances: deviations from the means."""
     classes = [rows.rows[rows.signs == sign].astype(float) for sign in (1.0, -1.0)]
     return [(of_class - of_class.mean(axis=0)) / math.sqrt(len(of_class)) for of_class in classes]
 
