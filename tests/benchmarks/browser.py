@@ -56,7 +56,7 @@ class Browser:
 
     def __init__(self, connection: Connection) -> None:
         self._connection, self._number, self._size = connection, 0, (1440, 900)
-        self.complaints: list[str] = []
+        self.exceptions: list[str] = []
         self.logged: list[str] = []
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
@@ -74,7 +74,7 @@ class Browser:
                 return result
             if message.get("method") == "Runtime.exceptionThrown":
                 details = message["params"]["exceptionDetails"]
-                self.complaints.append(str(details.get("exception", {}).get("description", details["text"])))
+                self.exceptions.append(str(details.get("exception", {}).get("description", details["text"])))
             elif message.get("method") == "Log.entryAdded" and message["params"]["entry"]["level"] in (
                 "error",
                 "warning",

@@ -2,10 +2,10 @@
 
     python -m tests.benchmarks.kills [MOMENTS] [mix|sum|map|stop|all]
 
-Two workers. `mix` is FOGD in rounds; `sum` FAPG on a C-SVM, whose vectors are stored with the shards and are lost with the
-worker; `map` scores pieces of rows. Each is run until MOMENTS kills (20 by default) have hit it: the moment is drawn
-uniformly over the seconds that undisturbed learning takes, counted from its first step. A kill after the end of the run
-is reported as too late, and another moment is drawn in its place. Seconds added are those beyond the median of
+Two workers. `mix` is FOGD in rounds; `sum` is FAPG on a C-SVM, whose vectors are stored with the shards and are lost
+with the worker; `map` scores pieces of rows. Each is run until MOMENTS kills (20 by default) have hit it: the moment is
+drawn uniformly over the seconds that undisturbed learning takes, counted from its first step. A kill after the end of
+the run is reported as too late, and another moment is drawn in its place. Seconds added are those beyond the median of
 undisturbed runs, which alternate with the others. Dask's nanny replaces killed processes, and the next run waits for
 that. `stop` is different: a worker is stopped (SIGSTOP) before the first batch of `sum` is sent, when the duration of
 such work is still unknown, and continues when the run is over.

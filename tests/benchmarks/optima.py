@@ -1,9 +1,9 @@
 """Optimal values against independent solvers on real sets: `python -m tests.benchmarks.optima DATA_FOLDER`.
 
 C-SVM and nu-SVM against LIBSVM, linear and RBF; models without a bias against LIBLINEAR; DWD, MM-FDA and MM-MPM against
-a cone solver. DATA_FOLDER holds NAME.parquet for the sets of Ito et al., scaled as they are there; of the larger ones
-1,000 rows are drawn by a fixed seed, so that the independent solvers finish. A line a set and model: our value, theirs,
-the relative difference, our certified relative gap, iterations and seconds.
+a cone solver. DATA_FOLDER holds NAME.parquet for the sets of Ito et al., scaled as in their paper; from the
+larger ones 1,000 rows are drawn by a fixed seed, so that the independent solvers finish. Prints a line per set and
+model: our value, theirs, the relative difference, our certified relative gap, iterations and seconds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Losses = Callable[[Doubles], Doubles]
 
 
 def main(data: str, *names: str) -> None:
-    """Print a line a set and model, then on how many sets a model agrees."""
+    """Print a line per set and model, then on how many sets each model agrees."""
     folder = DataFolder(data)
     folder.check()
     print(
@@ -47,23 +47,23 @@ def main(data: str, *names: str) -> None:
     )
     differences: dict[str, list[float]] = {}
     for name in names or SETS:
-        rows = drawn(ito_datasets()[name], folder)
+        rows = draw_rows(ito_datasets()[name], folder)
         for model, parameter, theirs in references(rows):
             differences.setdefault(model, []).append(line(name, model, parameter, rows, theirs))
-    for model, found in differences.items():
-        agreed = [difference for difference in found if difference <= _ALLOWED]
-        print(f"{model:16} within 1e-6 on {len(agreed)} of {len(found)}, at most {max(agreed, default=0.0):.1e} there")
+    for model, values in differences.items():
+        agreed = [difference for difference in values if difference <= _ALLOWED]
+        print(f"{model:16} within 1e-6 on {len(agreed)} of {len(values)}, at most {max(agreed, default=0.0):.1e} there")
 
 
-def drawn(case: ItoDataset, folder: DataFolder) -> DenseRows:
-    """Rows of a set, at most 1,000 of them."""
+def draw_rows(case: ItoDataset, folder: DataFolder) -> DenseRows:
+    """Return at most 1,000 rows of a set."""
     stored = case.rows(folder, "float64")
     chosen = np.random.default_rng(0).permutation(len(stored.targets))[:_MOST_ROWS]
     return DenseRows(stored.inputs[np.sort(chosen)], np.where(stored.targets[np.sort(chosen)] > 0, 1.0, -1.0))
 
 
 def references(rows: DenseRows) -> list[tuple[str, float, Callable[[], float]]]:
-    """Model, with "rbf" where it takes a kernel and "no bias" where it has none, its parameter, the other's optimum."""
+    """Return the model (with "rbf" for a kernel, "no bias" without a bias), its parameter and the other's optimum."""
     low, high = model_class("nu-svm").valid_range(rows)
     nu = 0.5 * (low + high)
     moments = class_moments(rows)
@@ -97,18 +97,18 @@ def references(rows: DenseRows) -> list[tuple[str, float, Callable[[], float]]]:
 def line(name: str, model: str, parameter: float, rows: DenseRows, theirs: Callable[[], float]) -> float:
     """Print and return the relative difference."""
     kernel = kernel_matrix(bandwidth(rows), rows.rows, rows.signs) if "rbf" in model else rows
-    maker = ModelTask(model.split()[0], parameter, fit_intercept="no bias" not in model).model()
-    started = time.perf_counter()
-    found = fit_binary(maker, kernel, METHOD)
-    seconds = time.perf_counter() - started
-    ours, other = found.certificate.primal, theirs()
+    task_model = ModelTask(model.split()[0], parameter, fit_intercept="no bias" not in model).model()
+    start = time.perf_counter()
+    fit = fit_binary(task_model, kernel, METHOD)
+    seconds = time.perf_counter() - start
+    ours, other = fit.certificate.primal, theirs()
     difference = abs(ours - other) / abs(other)
-    # weak duality decides who is right
-    above = (other - found.certificate.dual) / abs(other)
-    verdict = f"theirs is {above:.1e} above our certified bound" if above > _ALLOWED else found.outcome.reason
+    # weak duality decides which value is wrong
+    above = (other - fit.certificate.dual) / abs(other)
+    verdict = f"theirs is {above:.1e} above our certified bound" if above > _ALLOWED else fit.outcome.reason
     print(
         f"{name:16}{model:16}{parameter:10.4g}{ours:18.10g}{other:18.10g}{difference:12.1e}"
-        f"{found.certificate.relative_gap:9.1e}{found.iterations:11}{seconds:8.2f}"
+        f"{fit.certificate.relative_gap:9.1e}{fit.iterations:11}{seconds:8.2f}"
         f"{'' if difference <= _ALLOWED else '  ' + verdict}",
         flush=True,
     )
@@ -116,7 +116,7 @@ def line(name: str, model: str, parameter: float, rows: DenseRows, theirs: Calla
 
 
 def libsvm(machine: SVC | NuSVC, rows: DenseRows, kernel: float | None) -> float:
-    """Optimal value by the dual point of LIBSVM; nu-SVM's sums to nu m / rho there and to 1 here."""
+    """Return the optimum from LIBSVM's dual point; that of nu-SVM sums to nu m / rho in LIBSVM and to 1 in okl."""
     gram = rows.rows @ rows.rows.T if kernel is None else bandwidth(rows).matrix(rows.rows, rows.rows)
     machine.fit(rows.rows, rows.signs)
     point = np.zeros(rows.n_points)
@@ -126,34 +126,34 @@ def libsvm(machine: SVC | NuSVC, rows: DenseRows, kernel: float | None) -> float
 
 
 def liblinear(machine: LinearSVC | Liblinear, rows: DenseRows, losses: Losses, sparse: bool = False) -> float:
-    """Objective of LIBLINEAR's weights."""
+    """Return the objective at LIBLINEAR's weights."""
     weights = machine.set_params(random_state=0).fit(rows.rows, rows.signs).coef_[0]
     penalty = np.abs(weights).sum() if sparse else 0.5 * weights @ weights
     return float(penalty + machine.C * losses(rows.signs * (rows.rows @ weights)).sum())
 
 
 def hinge_losses(margins: Doubles) -> Doubles:
-    """max(0, 1 - z)."""
+    """Return max(0, 1 - z)."""
     return np.maximum(0.0, 1.0 - margins)
 
 
 def squared_hinge_losses(margins: Doubles) -> Doubles:
-    """max(0, 1 - z)^2."""
+    """Return max(0, 1 - z)^2."""
     return np.maximum(0.0, 1.0 - margins) ** 2
 
 
 def logistic_losses(margins: Doubles) -> Doubles:
-    """log(1 + exp(-z))."""
+    """Return log(1 + exp(-z))."""
     return np.logaddexp(0.0, -margins)
 
 
 def bandwidth(rows: DenseRows) -> Gaussian:
-    """The Gaussian kernel of LIBSVM's gamma = 1 / (2 bandwidth^2)."""
+    """Return the Gaussian kernel of LIBSVM's gamma = 1 / (2 bandwidth^2)."""
     return Gaussian((0.5 / gamma(rows)) ** 0.5)
 
 
 def gamma(rows: DenseRows) -> float:
-    """1 / columns."""
+    """Return 1 / columns, LIBSVM's gamma."""
     return 1.0 / rows.n_image
 
 

@@ -1,7 +1,7 @@
 """The job that Prefect's own Kubernetes worker would make of a run: `python -m tests.benchmarks.pods`.
 
-It takes `pip install 'okl[kubernetes-pool]'` beside the tests' needs. No cluster is asked: the worker's code turns
-infra/kubernetes/pool.json and a deployment's variables into a manifest, which is held against Kubernetes' schema.
+Needs `pip install 'okl[kubernetes-pool]'` in addition to the tests' dependencies, and no cluster: the worker's code
+turns infra/kubernetes/pool.json and a deployment's variables into a manifest, checked against Kubernetes' schema.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ POOL = Path(__file__).parents[2] / "infra" / "kubernetes" / "pool.json"
 
 
 async def manifest() -> dict[str, object]:
-    """Of a run of a deployment with the variables that infra/prefect.yaml gives."""
+    """Return the manifest of a run of a deployment with the variables that infra/prefect.yaml gives."""
     from prefect.client.schemas.objects import FlowRun
 
-    worker = import_module("prefect_kubernetes.worker")  # of an extra that the tests do without
+    worker = import_module("prefect_kubernetes.worker")  # of an extra that the tests do not install
     configuration = await worker.KubernetesWorkerJobConfiguration.from_template_and_values(
         json.loads(POOL.read_text()), {"env": {"OKL_HOME": "/var/lib/okl"}}
     )
@@ -35,17 +35,17 @@ async def manifest() -> dict[str, object]:
 
 
 def main() -> None:
-    """Print the manifest; exit code 1 if Kubernetes would not take it."""
+    """Print the manifest; exit code 1 if Kubernetes would not accept it."""
     from prefect.settings import temporary_settings
 
-    # Prefect asks its server for blocks that a template may name
+    # Prefect looks up blocks that a template may name on its server
     with tempfile.TemporaryDirectory() as home, TemporaryServer(Path(home)) as server:
         server.wait_ready()
         with temporary_settings(connection(server.url, server.login)):
             job = asyncio.run(manifest())
     print(yaml.safe_dump(job, sort_keys=False))
     pod = job["spec"]["template"]["spec"]  # type: ignore[index]
-    for name in ("completions", "parallelism"):  # Prefect asks for them at the wrong place; Kubernetes drops them there
+    for name in ("completions", "parallelism"):  # Prefect sets them in the wrong object; Kubernetes ignores them there
         del pod[name]
     kubernetes_validate.validate(job, kubernetes_validate.latest_version(), strict=True)
     if not (pod["securityContext"]["runAsNonRoot"] and pod["serviceAccountName"] == "run"):

@@ -1,16 +1,16 @@
 """Projections against other searches and a solver of quadratic programs: `python -m tests.benchmarks.projections`.
 
-First a million entries, each way in turn, the least and the median time, and ratios of the medians: okl's search on
+First a million entries, each method in turn, the least and the median time, and ratios of the medians: okl's search on
 one thread and on two (the same bits), the paper's Algorithms 2 and 5 and Kiwiel's breakpoints, compiled by the same
-door and with buffers that are used again, as okl's are; one thread, as each of their steps needs the one before. Then
-bisection by vectorised numpy as one writes it, on the same problem, and once more with preallocated buffers. The
-compiled rivals and the last are spared what okl does within its time: the change of variable, and the split into
-classes. All write into arrays made before.
+function and with reused buffers, like okl's; one thread, as each of their steps depends on the previous one. Then
+straightforward bisection in vectorised numpy on the same problem, and again with preallocated buffers. The compiled
+rivals and the last one are timed without two steps that okl's time includes: the change of variable, and the split into
+classes. All write into preallocated arrays.
 
-"work" is single passes over the data for okl, iterations over what is left of it for the others.
+"work" is single passes over the data for okl, iterations over the remaining entries for the others.
 
-Then random cases, with ties, empty sets and boxes that are points among them: each by the conditions of Karush, Kuhn
-and Tucker, and against an interior-point solver, clarabel.
+Then random cases, including ties, empty sets and boxes that are points: each is checked by the conditions of Karush,
+Kuhn and Tucker, and against an interior-point solver, clarabel.
 
 Source of the uniform points and nu = 1/2: Ito, Takeda & Toh, JMLR 18(16), 2017, section 5.1 and Table 2.
 """
@@ -64,10 +64,10 @@ class Problem:
 
     def okl(self, n_threads: int) -> float:
         """Project, and return the passes over the data."""
-        given = (self.out, self.point, self.signs, 0.0, self.upper)
+        arguments = (self.out, self.point, self.signs, 0.0, self.upper)
         if self.pair:
-            return project_capped_simplex_pair(*given, n_threads=n_threads).passes
-        return project_box_hyperplane(*given, n_threads=n_threads).passes
+            return project_capped_simplex_pair(*arguments, n_threads=n_threads).passes
+        return project_box_hyperplane(*arguments, n_threads=n_threads).passes
 
     def rival(self, name: Rival) -> float:
         """Project the parts, and return the larger number of iterations."""
@@ -77,7 +77,7 @@ class Problem:
         )
 
     def plain(self) -> float:
-        """Bisection by numpy as one writes it."""
+        """Project by straightforward bisection in numpy; return its steps."""
         if not self.pair:
             self.out[:], steps = bisect_plainly(self.point, self.signs, self.upper, 0.0)
             return steps
@@ -90,12 +90,12 @@ class Problem:
         return most
 
     def buffered(self) -> float:
-        """The same on the parts, without an allocation."""
-        given = zip(self.outs, self.parts, strict=True)
-        return max(bisect_buffered(out, part, self.upper, total) for out, (part, total) in given)
+        """Project the parts by bisection without an allocation; return its steps."""
+        parts = zip(self.outs, self.parts, strict=True)
+        return max(bisect_buffered(out, part, self.upper, total) for out, (part, total) in parts)
 
     def joined(self) -> FloatArray:
-        """Projections of the parts as that of the point."""
+        """Return the projections of the parts joined into that of the point."""
         if not self.pair:
             return np.where(self.signs > 0, self.outs[0], self.upper - self.outs[0])
         out = np.empty_like(self.point)
@@ -104,7 +104,7 @@ class Problem:
 
 
 def bisect_plainly(point: FloatArray, signs: NDArray[Any], upper: float, total: float) -> tuple[FloatArray, int]:
-    """Bisection until no number lies between the ends, or they are as near as Algorithm 2's."""
+    """Bisect until no number lies between the ends, or they are as close as Algorithm 2's; return point and steps."""
     reach = float(np.abs(point).max()) + upper
     start, stop, steps = -reach, reach, 0
     while start < (middle := 0.5 * (start + stop)) < stop and stop - start > TOLERANCE:
@@ -115,7 +115,7 @@ def bisect_plainly(point: FloatArray, signs: NDArray[Any], upper: float, total: 
 
 
 def bisect_buffered(out: FloatArray, point: FloatArray, upper: float, total: float) -> int:
-    """The same in place; returns its steps."""
+    """Bisect in place, and return the steps."""
     start, stop = float(point.min()) - total / len(point), float(point.max()) - total / len(point)
     steps = 0
     while start < (middle := 0.5 * (start + stop)) < stop and stop - start > TOLERANCE:
@@ -126,57 +126,55 @@ def bisect_buffered(out: FloatArray, point: FloatArray, upper: float, total: flo
 
 
 def problems(size: int, precision: Precision) -> list[Problem]:
-    """nu-SVM's and C-SVM's sets at points as the paper draws them, and at normal ones."""
+    """Return projections on the sets of nu-SVM and C-SVM: of points drawn as in the paper, and of normal ones."""
     rng = np.random.default_rng(0)
     signs = np.where(rng.random(size) < 0.3, 1, -1).astype(np.int8)
-    found = []
+    result = []
     for width in (10, 1000):
         point = (width * rng.random(size)).astype(precision)
         parts = [(point[signs > 0], 0.5), (point[signs < 0], 0.5)]
-        found.append(Problem(f"nu-SVM [0, {width}]", point, signs, 2.0 / size, parts, True))
+        result.append(Problem(f"nu-SVM [0, {width}]", point, signs, 2.0 / size, parts, True))
     for name, point in (
         ("C-SVM normal", rng.standard_normal(size)),
         ("C-SVM ties", np.round(rng.standard_normal(size), 1)),
     ):
         point = point.astype(precision)
         moved = np.where(signs > 0, point, 1 - point)
-        found.append(Problem(name, point, signs, 1.0, [(moved, float(np.sum(signs < 0)))], False))
-    return found
+        result.append(Problem(name, point, signs, 1.0, [(moved, float(np.sum(signs < 0)))], False))
+    return result
 
 
 def race(problem: Problem, turns: int) -> None:
-    """Time all ways in turn, and print a line each."""
+    """Time all methods in turn, and print a line for each."""
     ways: dict[str, Callable[[], float]] = {"okl": lambda: problem.okl(1), "okl, two threads": lambda: problem.okl(2)}
     ways |= {rival: lambda rival=rival: problem.rival(rival) for rival in RIVALS}  # type: ignore[misc]
     ways |= {"numpy": problem.plain, "numpy in place": problem.buffered}
     times: dict[str, list[float]] = {way: [] for way in ways}
-    done, outs = {}, {}
+    passes_of, outs = {}, {}
     for way, work in ways.items():  # compiled, and every page touched
-        done[way] = work()
+        passes_of[way] = work()
         outs[way] = problem.joined() if way in (*RIVALS, "numpy in place") else problem.out.copy()
     for _ in range(turns):
         for way, work in ways.items():
             start = time.perf_counter()
             work()
             times[way].append(1e3 * (time.perf_counter() - start))
-    least, middle = ({way: of(taken) for way, taken in times.items()} for of in (min, median))
+    least, medians = ({way: statistic(values) for way, values in times.items()} for statistic in (min, median))
     for way in ways:
-        apart = float(np.abs(outs[way] - outs["okl"]).max())
-        line = f"{problem.name:<17}{problem.point.dtype!s:<9}{way:<20}{least[way]:>9.2f}{middle[way]:>9.2f}"
-        print(f"{line}{middle[way] / middle['okl']:>8.1f}{done[way]:>8.2f}{apart:>10.1e}", flush=True)
-    behind = [way for way in (*RIVALS, "numpy", "numpy in place") if middle[way] <= middle["okl"]]
-    factor, passes = middle["numpy"] / middle["okl"], done["okl"]
-    held = factor >= LEAST_FACTOR and not behind and passes <= MOST_PASSES
+        distance = float(np.abs(outs[way] - outs["okl"]).max())
+        line = f"{problem.name:<17}{problem.point.dtype!s:<9}{way:<20}{least[way]:>9.2f}{medians[way]:>9.2f}"
+        print(f"{line}{medians[way] / medians['okl']:>8.1f}{passes_of[way]:>8.2f}{distance:>10.1e}", flush=True)
+    slower = [way for way in (*RIVALS, "numpy", "numpy in place") if medians[way] <= medians["okl"]]
+    factor, passes = medians["numpy"] / medians["okl"], passes_of["okl"]
+    met = factor >= LEAST_FACTOR and not slower and passes <= MOST_PASSES
     same = outs["okl"].tobytes() == outs["okl, two threads"].tobytes()
     verdict = f"{factor:.1f}x numpy (of the least {least['numpy'] / least['okl']:.1f}x)"
-    verdict += f", {middle['numpy in place'] / middle['okl']:.0f}x numpy in place, {passes:.2f} passes"
-    print(
-        f"  {'holds' if held and same else 'FAILS'}: {verdict}, not faster than {behind or 'none'}, same bits: {same}"
-    )
+    verdict += f", {medians['numpy in place'] / medians['okl']:.0f}x numpy in place, {passes:.2f} passes"
+    print(f"  {'holds' if met and same else 'FAILS'}: {verdict}, not faster than {slower or 'none'}, same bits: {same}")
 
 
 def check(n_cases: int) -> None:
-    """Random cases against the conditions of optimality and the solver."""
+    """Check random cases against the conditions of optimality and the solver."""
     farthest, empty, start = 0.0, 0, time.perf_counter()
     for seed in range(n_cases):
         case = random_case(seed)
@@ -201,7 +199,7 @@ def check(n_cases: int) -> None:
 
 
 def main() -> None:
-    """Print a line a way, then the random cases."""
+    """Print a line per method, then the random cases."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=1_000_000)
     parser.add_argument("--turns", type=int, default=5)

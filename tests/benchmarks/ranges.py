@@ -3,7 +3,7 @@
     python -m tests.benchmarks.ranges DATA_FOLDER
 
 DATA_FOLDER holds NAME.parquet for the sets of the paper. "digits" are the significant ones that agree with the table,
-which prints three. The linear program beside nu_min is the other one of its pair: the least mean hinge loss over w, b.
+which prints three. The linear program for nu_min is the dual one of its pair: the least mean hinge loss over w, b.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from okl.solvers.accelerated.models.nusvm import nu_max, nu_min
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import class_moments
 
-_MOST_ENTRIES = 3e6  # of a set whose linear programs are solved: minutes beyond
+_MOST_ENTRIES = 3e6  # of a set whose linear programs are solved; larger ones take minutes
 
 
 def main(data: str) -> None:
-    """Print a line a set at hand."""
+    """Print a line per available set."""
     folder = DataFolder(data)
     folder.check()
     printed_kappa = {row["data"]: row for row in read_records(PACKAGE, "table10.csv") if row["solver"] == "FAPG"}
@@ -37,9 +37,9 @@ def main(data: str) -> None:
     print(
         f"{'set':16}{'rows':>8}{'cols':>5} | kappa_max, table, digits | MM L_f, table, digits | nu L_f, table, digits"
     )
-    found = [case for case in ito_datasets().values() if folder.has(case.file)]
+    available = [case for case in ito_datasets().values() if folder.has(case.file)]
     agreed = np.zeros(3, dtype=int)
-    for case in found:
+    for case in available:
         stored = case.rows(folder, "float64")
         rows = DenseRows(stored.inputs, np.where(stored.targets > 0, 1.0, -1.0))
         kappa, row = printed_kappa[case.printed], printed_lipschitz[case.printed]
@@ -52,9 +52,9 @@ def main(data: str) -> None:
         agreed += [digits(ours, table) >= 3 for ours, table in pairs]
         cells = " | ".join(f"{ours:9.4g} {table:9.3g} {digits(ours, table):2d}" for ours, table in pairs)
         print(f"{case.printed:16}{rows.n_points:8}{rows.n_image:5} | {cells}", flush=True)
-    print(f"three digits: kappa_max {agreed[0]}, MM L_f {agreed[1]}, nu L_f {agreed[2]} of {len(found)} sets\n")
+    print(f"three digits: kappa_max {agreed[0]}, MM L_f {agreed[1]}, nu L_f {agreed[2]} of {len(available)} sets\n")
     print(f"{'set':16}   nu_max       LP difference |   nu_min       LP difference, seconds")
-    for case in found:
+    for case in available:
         nu_line(case, folder)
 
 
@@ -66,9 +66,9 @@ def nu_line(case: ItoDataset, folder: DataFolder) -> None:
         print(f"{case.printed:16} {nu_max(rows.signs, np.ones(rows.n_points)):.6f}: too large for linear programs here")
         return
     largest, largest_lp = nu_max(rows.signs, np.ones(rows.n_points)), largest_by_program(rows)
-    started = time.perf_counter()
+    start = time.perf_counter()
     least = nu_min(rows)
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - start
     least_lp = least_hinge(rows)
     print(
         f"{case.printed:16} {largest:.6f} {largest_lp:.6f} {largest - largest_lp:9.1e} | "
@@ -78,13 +78,13 @@ def nu_line(case: ItoDataset, folder: DataFolder) -> None:
 
 
 def signed_norm(case: ItoDataset, inputs: FloatArray, targets: NDArray[np.float64]) -> float:
-    """||A||^2 under the labels that the paper computed with, from the eigenvalues of A A'."""
+    """Return ||A||^2 under the labels that the paper computed with, from the eigenvalues of A A'."""
     signed = inputs * case.coded(targets)[:, np.newaxis]
     return float(np.linalg.eigvalsh(signed.T @ signed)[-1])
 
 
 def least_hinge(rows: DenseRows) -> float:
-    """min over w and b of the mean of max(0, 1 - s_i (<w, z_i> - b))."""
+    """Return the minimum over w and b of the mean of max(0, 1 - s_i (<w, z_i> - b))."""
     m, n = rows.rows.shape
     signed = sparse.csr_array(rows.rows).multiply(rows.signs[:, np.newaxis])
     unequal = sparse.hstack([-signed, sparse.csr_array(rows.signs[:, np.newaxis]), -sparse.eye_array(m)]).tocsr()
@@ -94,13 +94,13 @@ def least_hinge(rows: DenseRows) -> float:
 
 
 def largest_by_program(rows: DenseRows) -> float:
-    """Largest sum of 0 <= a_i <= 1 / m with as much in either class."""
+    """Return the largest sum of 0 <= a_i <= 1 / m with equal sums in both classes."""
     ones, signs = np.ones(rows.n_points), rows.signs[np.newaxis]
     return -float(linprog(-ones, A_eq=signs, b_eq=[0.0], bounds=(0.0, 1.0)).fun) / rows.n_points
 
 
 def digits(ours: float, table: float) -> int:
-    """Significant digits to which a value rounds to the table's, at most the three that it prints."""
+    """Return to how many significant digits a value rounds to the table's, at most the three that it prints."""
     if table == 0.0 or not math.isfinite(ours):
         return 0
     return max((places + 1 for places in range(3) if f"{ours:.{places}e}" == f"{table:.{places}e}"), default=0)

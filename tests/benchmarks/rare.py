@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.rare [--rows 4000] [--seeds 3] [--shares 0.01,0.02,0.05] [--set optimise=auc]
 
-Rows have numbers, text categories and dates; who churns depends on a curved function of some of them. Each seed is a
-data set of its own with 25% test rows. Peers see the same rows, one-hot categories and the days since the first date.
+Rows have numbers, text categories and dates; who churns depends on a curved function of some of them. Each seed gives
+its own data set with 25% test rows. Peers see the same rows, one-hot categories and the days since the first date.
 """
 
 from __future__ import annotations
@@ -95,11 +95,11 @@ def peer_figures(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, tuple[flo
         "HistGradientBoosting": make_pipeline(plain, HistGradientBoostingClassifier(random_state=0)),
     }
     true = (test.churned == "yes").to_numpy()
-    found = {}
+    figures_by_peer = {}
     for name, peer in peers.items():
         peer.fit(frames[0], train.churned)
-        found[name] = figures(true, peer.predict_proba(frames[1])[:, list(peer.classes_).index("yes")])
-    return found
+        figures_by_peer[name] = figures(true, peer.predict_proba(frames[1])[:, list(peer.classes_).index("yes")])
+    return figures_by_peer
 
 
 def okl_figures(rows: pd.DataFrame, test: pd.DataFrame, options: dict[str, Any]) -> tuple[float, float, float]:
@@ -121,22 +121,22 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--shares", default="0.01,0.02,0.05")
     parser.add_argument("--set", action="append", default=[], help="setting of okl, NAME=VALUE")
-    given = parser.parse_args()
-    options = dict(pair.split("=", 1) for pair in given.set)
+    arguments = parser.parse_args()
+    options = dict(pair.split("=", 1) for pair in arguments.set)
     print(f"{'share':>6} {'':22} {'auc':>8} {'ap':>8} {'log loss':>9} {'seconds':>8}")
-    for share in map(float, given.shares.split(",")):
-        found: dict[str, list[tuple[float, ...]]] = {}
-        for seed in range(given.seeds):
-            rows = churn_rows(given.rows, share, seed)
-            held = np.random.default_rng((seed, 1)).random(len(rows)) < 0.25
-            rows["split"] = np.where(held, "test", "train")
-            train, test = rows[~held], rows[held]
-            started = time.perf_counter()
+    for share in map(float, arguments.shares.split(",")):
+        figures_by_model: dict[str, list[tuple[float, ...]]] = {}
+        for seed in range(arguments.seeds):
+            rows = churn_rows(arguments.rows, share, seed)
+            in_test = np.random.default_rng((seed, 1)).random(len(rows)) < 0.25
+            rows["split"] = np.where(in_test, "test", "train")
+            train, test = rows[~in_test], rows[in_test]
+            start = time.perf_counter()
             ours = okl_figures(rows, test, options)
-            found.setdefault("okl", []).append((*ours, time.perf_counter() - started))
+            figures_by_model.setdefault("okl", []).append((*ours, time.perf_counter() - start))
             for name, theirs in peer_figures(train, test).items():
-                found.setdefault(name, []).append((*theirs, float("nan")))
-        for name, lines in found.items():
+                figures_by_model.setdefault(name, []).append((*theirs, float("nan")))
+        for name, lines in figures_by_model.items():
             auc, precision, loss, seconds = np.mean(lines, axis=0)
             print(f"{share:6.0%} {name:22} {auc:8.4f} {precision:8.4f} {loss:9.4f} {seconds:8.1f}")
 

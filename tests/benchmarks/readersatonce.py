@@ -22,36 +22,36 @@ from okl.models.registry import Registry
 from okl.runs.predict import ScoreSettings, ScoringRun
 from tests.lifecycle.shards import content, land
 
-ROWS, KEPT, READERS, LOOK_BACK = 2_000, 3, 2, 8
+ROWS, VERSIONS_KEPT, READERS, LOOK_BACK = 2_000, 3, 2, 8
 
 
 def read_while_moved(place: Path, registry: str, seconds: float) -> bool:
-    """Load, predict and score while another process promotes, rolls back and prunes; whether all was whole."""
+    """Load, predict and score while another process promotes, rolls back and prunes; return whether all was whole."""
     source, model = land(place / "rows", "rows.parquet", content(9_999, ROWS)), Registry(registry).model("m")
     latest = model.state().latest
-    wanted = {_digest(okl.load(f"m@{number}", registry), source): number for number in range(1, latest + 1)}
-    assert len(wanted) == latest, "each version scores in its own way"
+    versions = {_digest(okl.load(f"m@{number}", registry), source): number for number in range(1, latest + 1)}
+    assert len(versions) == latest, "each version has different scores"
     context = multiprocessing.get_context("spawn")
-    over, told, ready = context.Event(), context.Queue(), context.Barrier(READERS + 2)
-    reading = (registry, str(source), list(wanted), ready, over, told)
+    stop, results, ready = context.Event(), context.Queue(), context.Barrier(READERS + 2)
+    shared = (registry, str(source), list(versions), ready, stop, results)
     works: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
-        (_move, (registry, ready, over, told)),
-        *[(_read, reading)] * READERS,
+        (_move, (registry, ready, stop, results)),
+        *[(_read, shared)] * READERS,
     ]
-    processes = [context.Process(target=work, args=words) for work, words in works]
+    processes = [context.Process(target=work, args=arguments) for work, arguments in works]
     for process in processes:
         process.start()
     ready.wait()
-    scored = _score(place, registry, source, wanted, seconds)
-    over.set()
-    tallies = [told.get(timeout=60) for _ in processes]
+    tally_of_scoring = _score(place, registry, source, versions, seconds)
+    stop.set()
+    tallies = [results.get(timeout=60) for _ in processes]
     for process in processes:
         process.join()
-    right = True
-    for name, tally in [*tallies, ("okl-score", scored)]:
+    correct = True
+    for name, tally in [*tallies, ("okl-score", tally_of_scoring)]:
         print(f"  {name}: {dict(tally)}")
-        right &= name == "moves" or set(tally) == {"whole"}
-    return right
+        correct &= name == "moves" or set(tally) == {"whole"}
+    return correct
 
 
 def _digest(model: Any, source: Path) -> str:
@@ -63,39 +63,39 @@ def _inputs(source: Path) -> FloatArray:
     return np.column_stack([table[f"x{i}"].to_numpy() for i in range(4)]).astype(np.float32)
 
 
-def _move(registry: str, ready: Barrier, over: Event, told: Any) -> None:
-    """Promote, roll back and prune as fast as it goes."""
+def _move(registry: str, ready: Barrier, stop: Event, results: Any) -> None:
+    """Promote, roll back and prune as fast as possible."""
     ready.wait()
     random, tally, model = np.random.default_rng(5), Counter[str](), Registry(registry).model("m")
-    while not over.is_set():
+    while not stop.is_set():
         state = model.state()
-        there = [one.number for one in model.versions() if not one.pruned][:LOOK_BACK]
-        what = random.choice(["promote", "rollback", "prune"], p=[0.6, 0.3, 0.1])
-        if what == "promote":
-            model.promote(int(random.choice(there)))
-        elif what == "rollback" and state.former:
+        available = [version.number for version in model.versions() if not version.pruned][:LOOK_BACK]
+        action = random.choice(["promote", "rollback", "prune"], p=[0.6, 0.3, 0.1])
+        if action == "promote":
+            model.promote(int(random.choice(available)))
+        elif action == "rollback" and state.former:
             model.rollback()
         else:
-            model.prune(keep=KEPT)
-        tally[str(what)] += 1
-    told.put(("moves", tally))
+            model.prune(keep=VERSIONS_KEPT)
+        tally[str(action)] += 1
+    results.put(("moves", tally))
 
 
-def _read(registry: str, source: str, wanted: list[str], ready: Barrier, over: Event, told: Any) -> None:
-    """Load and predict as fast as it goes."""
+def _read(registry: str, source: str, known: list[str], ready: Barrier, stop: Event, results: Any) -> None:
+    """Load and predict as fast as possible."""
     ready.wait()
     tally = Counter[str]()
-    while not over.is_set():
+    while not stop.is_set():
         try:
-            whole = _digest(okl.load("m@champion", registry), Path(source)) in wanted
+            whole = _digest(okl.load("m@champion", registry), Path(source)) in known
             tally["whole" if whole else "half a model"] += 1
         except OklError as error:
             tally[str(error)] += 1
-    told.put(("load and predict", tally))
+    results.put(("load and predict", tally))
 
 
-def _score(place: Path, registry: str, source: Path, wanted: dict[str, int], seconds: float) -> Counter[str]:
-    """Score by the flow, for a while."""
+def _score(place: Path, registry: str, source: Path, versions: dict[str, int], seconds: float) -> Counter[str]:
+    """Score with the flow for some seconds, and count outcomes."""
     from flows.foreground import perform_run
 
     deadline, tally = time.monotonic() + seconds, Counter[str]()
@@ -108,6 +108,6 @@ def _score(place: Path, registry: str, source: Path, wanted: dict[str, int], sec
             tally[str(error)] += 1
             continue
         scores = np.concatenate([pq.read_table(file)["score"].to_numpy() for file in sorted(out.glob("part-*"))])
-        found = wanted.get(hashlib.sha256(scores.tobytes()).hexdigest())
-        tally["whole" if result["model"] == f"m@{found}" else f"{result['model']} has the scores of {found}"] += 1
+        number = versions.get(hashlib.sha256(scores.tobytes()).hexdigest())
+        tally["whole" if result["model"] == f"m@{number}" else f"{result['model']} has the scores of {number}"] += 1
     return tally

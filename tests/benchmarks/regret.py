@@ -3,10 +3,10 @@
     python -m tests.benchmarks.regret [BANDWIDTH]
 
 OKL_DATA names the folder that holds ijcnn1.parquet and covtype_binary.parquet. All rows of a set, of both splits, in
-one order drawn beforehand: covtype's lie sorted by place, and a learner that follows rows as they change loses less
-than weights that stay. The map: 400 frequencies of the Gaussian kernel, of bandwidth BANDWIDTH or the median distance.
-Steps R / sqrt(2 t). Asked: at every horizon 0 < regret < 1.5 sqrt(2) R sqrt(T), a bound at most 20 times the regret and
-a comparator within 1%; growth exponent at most .5; and without a ball no figure at all.
+one order drawn in advance: covtype's are sorted by location, and a learner that follows changing rows has a lower loss
+than fixed weights. The map: 400 frequencies of the Gaussian kernel, of bandwidth BANDWIDTH or the median distance.
+Steps R / sqrt(2 t). Limits: at every horizon 0 < regret < 1.5 sqrt(2) R sqrt(T), a bound at most 20 times the regret
+and a comparator within 1%; growth exponent at most .5; and no figure without a ball.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ class Stages(NullObserver):
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
-        self._began, self._name = time.perf_counter(), ""
+        self._start, self._name = time.perf_counter(), ""
 
     def stage(self, name: str) -> None:
-        """Another stage begins."""
+        """Start another stage."""
         self.finish()
         self._name = name
 
     def finish(self) -> None:
-        """The last one is over."""
+        """End the current stage."""
         now = time.perf_counter()
         if self._name:
-            self.seconds[self._name] = now - self._began
-        self._began, self._name = now, ""
+            self.seconds[self._name] = now - self._start
+        self._start, self._name = now, ""
 
 
 def main(bandwidth: float | str) -> None:
-    """Print every horizon of every run, and whether each limit is kept."""
+    """Print every horizon of every run, and whether each limit is met."""
     source = Path(os.environ["OKL_DATA"])
-    kept = True
+    met = True
     with tempfile.TemporaryDirectory() as scratch:
         for name in SETS:
             shuffled = shuffle(source / f"{name}.parquet", Path(scratch))
             for radius in RADII:
-                kept &= run(name, shuffled, Path(scratch) / f"{name}-{radius:g}", radius, bandwidth)
+                met &= run(name, shuffled, Path(scratch) / f"{name}-{radius:g}", radius, bandwidth)
         settings = {"data": str(shuffled), "out": str(Path(scratch) / "free"), "certify": True, "step_size": 0.5}
-        proof = train(settings_from(TrainSettings, settings, "benchmark"))["certificate"]
-        kept &= not proof["shown"] and "regret" not in proof
-        print(f"without a ball: {proof['reason']}")
-    print("every limit is kept" if kept else "A LIMIT IS BROKEN")
+        certificate = train(settings_from(TrainSettings, settings, "benchmark"))["certificate"]
+        met &= not certificate["shown"] and "regret" not in certificate
+        print(f"without a ball: {certificate['reason']}")
+    print("every limit is kept" if met else "A LIMIT IS BROKEN")
 
 
 def shuffle(path: Path, scratch: Path) -> Path:
@@ -77,11 +77,11 @@ def shuffle(path: Path, scratch: Path) -> Path:
 
 
 def run(name: str, data: Path, out: Path, radius: float, bandwidth: float | str) -> bool:
-    """Certify one run and print it; whether all limits are kept."""
+    """Certify one run and print it; return whether all limits are met."""
     values = {"data": str(data), "out": str(out), "radius": radius, "certify": True, "bandwidth": bandwidth}
     stages = Stages()
     result = train(settings_from(TrainSettings, values, "benchmark"), stages)
-    proof, mistakes = result["certificate"], result["progressive"]["mistake_rate"]
+    certificate, mistakes = result["certificate"], result["progressive"]["mistake_rate"]
     print(
         f"{name}, R = {radius:g}, bandwidth {result['chosen']['bandwidth']:.3g}: mistakes {mistakes:.4f}; "
         f"learning {stages.seconds['learn']:.1f} s, certifying {stages.seconds['certify']:.1f} s, "
@@ -90,32 +90,32 @@ def run(name: str, data: Path, out: Path, radius: float, bandwidth: float | str)
     print(
         f"{'rows':>9}{'loss':>9}{'regret':>8}{'at most':>9}{'limit':>8}{'bound':>8}{'ratio':>7}{'gap':>7}{'iters':>6}"
     )
-    kept = [line(one, radius) for one in proof["horizons"]]
-    growth, kernel = proof["growth_exponent"], proof["kernel_bound"]
-    grown = growth is not None and growth <= MOST_GROWTH
+    met = [line(one, radius) for one in certificate["horizons"]]
+    growth, kernel = certificate["growth_exponent"], certificate["kernel_bound"]
+    slow_enough = growth is not None and growth <= MOST_GROWTH
     print(
-        f"  growth exponent {'-' if growth is None else f'{growth:.3f}'}{verdict(grown)}; Theorem 1 allows "
+        f"  growth exponent {'-' if growth is None else f'{growth:.3f}'}{verdict(slow_enough)}; Theorem 1 allows "
         f"{kernel['bound']:.3g}{', vacuous' if kernel['vacuous'] else ''}\n",
         flush=True,
     )
-    return all(kept) and grown and len(kept) == 5
+    return all(met) and slow_enough and len(met) == 5
 
 
-def line(one: dict[str, Any], radius: float) -> bool:
-    """Print a horizon; whether its limits are kept."""
-    regret, comparator = one["regret"], one["comparator"]
-    limit, ratio = SHARE * math.sqrt(2.0 * one["rows"]) * radius, one["bound"] / regret
-    kept: bool = 0.0 < regret < limit and ratio <= MOST_RATIO and comparator["relative_gap"] <= MOST_GAP
+def line(horizon: dict[str, Any], radius: float) -> bool:
+    """Print a horizon; return whether its limits are met."""
+    regret, comparator = horizon["regret"], horizon["comparator"]
+    limit, ratio = SHARE * math.sqrt(2.0 * horizon["rows"]) * radius, horizon["bound"] / regret
+    met: bool = 0.0 < regret < limit and ratio <= MOST_RATIO and comparator["relative_gap"] <= MOST_GAP
     print(
-        f"{one['rows']:9,}{one['loss']:9.0f}{regret:8.0f}{one['regret_at_most']:9.0f}{limit:8.0f}{one['bound']:8.0f}"
-        f"{ratio:7.2f}{comparator['relative_gap']:7.2%}{comparator['iterations']:6}{verdict(kept)}"
+        f"{horizon['rows']:9,}{horizon['loss']:9.0f}{regret:8.0f}{horizon['regret_at_most']:9.0f}{limit:8.0f}{horizon['bound']:8.0f}"
+        f"{ratio:7.2f}{comparator['relative_gap']:7.2%}{comparator['iterations']:6}{verdict(met)}"
     )
-    return kept
+    return met
 
 
-def verdict(kept: bool) -> str:
-    """A mark for a person."""
-    return "  ok" if kept else "  BROKEN"
+def verdict(met: bool) -> str:
+    """Return the mark that is printed."""
+    return "  ok" if met else "  BROKEN"
 
 
 if __name__ == "__main__":

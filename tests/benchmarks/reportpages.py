@@ -1,13 +1,13 @@
 """Reports in a real browser: `python -m tests.benchmarks.reportpages FOLDER [KIND ...]`.
 
-Runs of every kind that has sections of its own are learnt (two classes, several, a hundred, a regression, certificates
-of each sort, constraints, tracking, workers, a run published after another, a retraining, a comparison, a table of a
-paper). Chromium, without a screen, takes pictures (PNG) of each report into FOLDER, on a phone (360 pixels) and on a
-desk (1280), light and dark, and prints it to a PDF.
+Makes a run of every kind whose report has its own sections (two classes, several, a hundred, a regression, certificates
+of each kind, constraints, tracking, workers, a run published after another, a retraining, a comparison, a table of a
+paper). Headless Chromium writes pictures (PNG) of each report to FOLDER, at the width of a phone (360 pixels) and of a
+desktop (1280), light and dark, and prints it to a PDF.
 
-Asked of every page: no wider than its window; every picture drawn, and told in words; text of at least 12 pixels, with
-a contrast of 4.5 or more; no complaint of the browser; below 700 kB. What is not so is printed and ends this with 1.
-Looking at the pictures is left to people. Needs Chromium and OKL_DATA.
+Every page must be no wider than its window, with every picture drawn and described in words, text of at least 12 pixels
+with a contrast of 4.5 or more, no exception in the browser, and below 700 kB. Failed checks are printed, and the exit
+code is then 1. The pictures themselves are for people to review. Needs Chromium and OKL_DATA.
 """
 
 from __future__ import annotations
@@ -55,25 +55,25 @@ RUNS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 OTHERS = ("published", "retraining", "compared", "reproduced")
 
 
-class Looks:
-    """Looks at pages, and remembers what is not as it must be."""
+class Checks:
+    """Checks pages, and collects failed checks."""
 
     def __init__(self, page: Browser, folder: Path) -> None:
         self.page, self.folder = page, folder
         self.wrong: list[str] = []
 
     def all_ways(self, kind: str, report: Path) -> None:
-        """On a phone and on a desk, light and dark; and printed."""
+        """Check a report at the widths of phone and desktop, light and dark, and printed."""
         size = report.stat().st_size
         self._expect(size < MOST_BYTES, f"{kind}: {size:,} bytes")
         for width in (PHONE, DESK):
             for dark in (False, True):
                 self.page.look(width, 900, dark)
                 self.page.open(f"file://{report}")
-                self._look(f"report-{kind}-{width}-{'dark' if dark else 'light'}")
+                self._check(f"report-{kind}-{width}-{'dark' if dark else 'light'}")
         self._expect(self.page.printed(self.folder / f"report-{kind}.pdf") > 10_000, f"{kind}: nothing was printed")
 
-    def _look(self, name: str) -> None:
+    def _check(self, name: str) -> None:
         page = self.page
         page.run("document.querySelectorAll('details').forEach(one => one.open = true)")
         overflow, pictures, texts = page.overflow(), page.pictures(), page.contrasts()
@@ -85,48 +85,48 @@ class Looks:
             self._expect(one["ratio"] >= LEAST_CONTRAST, f"{name}: faint: {one}")
             self._expect(one["size"] >= LEAST_PIXELS, f"{name}: small: {one}")
         self._expect(len(texts) > 50, f"{name}: {len(texts)} texts")
-        self._expect(not page.complaints + page.logged, f"{name}: {page.complaints} {page.logged}")
-        page.complaints.clear()
+        self._expect(not page.exceptions + page.logged, f"{name}: {page.exceptions} {page.logged}")
+        page.exceptions.clear()
         page.logged.clear()
         page.run("document.querySelectorAll('details').forEach(one => one.open = false)")
         page.shoot(self.folder / f"{name}.png")
         least = min(one["ratio"] for one in texts)
         print(f"{name}: {len(pictures)} pictures, {len(texts)} texts, contrast {least:.1f} at least", flush=True)
 
-    def _expect(self, holds: bool, otherwise: str) -> None:
+    def _expect(self, holds: bool, message: str) -> None:
         if not holds:
-            self.wrong.append(otherwise)
-            print(f"WRONG {otherwise}", flush=True)
+            self.wrong.append(message)
+            print(f"WRONG {message}", flush=True)
 
 
 def learn(kind: str, data: Path, scratch: Path) -> Path:
-    """A run of a kind; the path of its report."""
+    """Make a run of a kind, and return the path of its report."""
     if kind == "retraining":
         return retrained(scratch / kind)
     if kind == "published":
         return published(data, scratch / kind)
     if kind == "compared":
-        asked: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "models": "ridge,fogd,c-svm",
             "rows": 500,
             "ingest": {"target": "y"},
             "out": str(scratch / kind),
         }
-        okl.compare(str(data / "spambase.parquet"), **asked)
+        okl.compare(str(data / "spambase.parquet"), **settings)
         return scratch / kind / "report.html"
     if kind == "reproduced":
-        asked = {"datasets": ("german", "spambase"), "repeats": 2, "out": str(scratch / kind)}
-        reproduce(ReproduceSettings.model_validate({"table": "lu2016-table5", "data": str(data), **asked}))
+        settings = {"datasets": ("german", "spambase"), "repeats": 2, "out": str(scratch / kind)}
+        reproduce(ReproduceSettings.model_validate({"table": "lu2016-table5", "data": str(data), **settings}))
         return scratch / kind / "report.html"
     source, options = RUNS[kind]
     file = hundred(scratch) if source == "hundred" else data / f"{source}.parquet"
-    given: dict[str, Any] = {"ingest": {"target": "y"}, "name": kind, "out": str(scratch / kind)}
-    okl.train(str(file), **given | dict(options))
+    defaults: dict[str, Any] = {"ingest": {"target": "y"}, "name": kind, "out": str(scratch / kind)}
+    okl.train(str(file), **defaults | dict(options))
     return scratch / kind / "report.html"
 
 
 def hundred(scratch: Path) -> Path:
-    """Rows of a hundred classes, the centres of which lie close."""
+    """Write rows of a hundred classes with close centres, and return the path."""
     rng = np.random.default_rng(0)
     groups = rng.integers(0, 100, 12_000)
     inputs = 1.4 * rng.normal(size=(100, 8))[groups] + rng.normal(size=(12_000, 8))
@@ -137,7 +137,7 @@ def hundred(scratch: Path) -> Path:
 
 
 def published(data: Path, scratch: Path) -> Path:
-    """The report of a version that was published after another one."""
+    """Return the report of a version that was published after another one."""
     model = Registry(scratch / "registry").model("spam")
     for number, passes in enumerate((1, 5)):
         run = scratch / f"run-{number}"
@@ -155,7 +155,7 @@ def published(data: Path, scratch: Path) -> Path:
 
 
 def retrained(scratch: Path) -> Path:
-    """The report of a third retraining, one shard of which was rejected."""
+    """Return the report of a third retraining, which rejected one shard."""
     (scratch / "in").mkdir(parents=True)
     shards(scratch, 1, 2)
     retrain(retrain_settings(scratch))
@@ -168,7 +168,7 @@ def retrained(scratch: Path) -> Path:
 
 
 def main(folder: str, *kinds: str) -> None:
-    """Learn, and look."""
+    """Make the runs, and check their reports."""
     out, data = Path(folder), Path(os.environ["OKL_DATA"])
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
@@ -176,11 +176,11 @@ def main(folder: str, *kinds: str) -> None:
         os.environ["OKL_HOME"] = str(scratch / "home")
         reports = {kind: learn(kind, data, scratch) for kind in kinds or (*RUNS, *OTHERS)}
         with browser(scratch / "profile") as page:
-            looks = Looks(page, out)
+            checks = Checks(page, out)
             for kind, report in reports.items():
-                looks.all_ways(kind, report)
-    print("all as it must be" if not looks.wrong else f"{len(looks.wrong)} things are not as they must be")
-    sys.exit(1 if looks.wrong else 0)
+                checks.all_ways(kind, report)
+    print("all as it must be" if not checks.wrong else f"{len(checks.wrong)} things are not as they must be")
+    sys.exit(1 if checks.wrong else 0)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""Runs whose process is killed at random moments and gone on with: the bits, what is left, and the seconds it costs.
+"""Runs whose process is killed at random moments and resumed: the bits, the files left, and the seconds it costs.
 
     python -m tests.benchmarks.resume [KILLS [SOLVER ...]]
 
-Each solver learns once undisturbed, then in processes that are killed (SIGKILL) at random moments, drawn evenly from
-the first step of learning to the end of the process, report and all; each is gone on with by the next, and where a run
-is over before its share of the KILLS (20 unless said otherwise) has fallen into it, another one begins. After each kill
-all checkpoints are read to the last byte; after each run, every file of its folder and of okl's home is: none may be
-torn or temporary, and the model scores rows. A line a solver: kills, runs, seconds of the undisturbed process, median
-seconds of work that a kill adds (start of a process included), checkpoints found, those not whole, files looked at,
-those torn or left over, and whether bits and curve are the same.
+Each solver learns once undisturbed, then in processes that are killed (SIGKILL) at random moments, drawn uniformly from
+the first step of learning to the end of the process, including the report; the next process resumes the run. If a run
+ends before its share of the KILLS (20 by default) has hit it, another one starts. After each kill all checkpoints are
+read to the last byte; after each run, every file of its folder and of okl's home: none may be damaged or temporary, and
+the model must load. Prints a line per solver: kills, runs, seconds of the undisturbed process, median seconds of work
+that a kill adds (including the start of a process), checkpoints, damaged ones, files read, damaged or leftover ones,
+and whether bits and curve are the same.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SOLVERS: dict[str, dict[str, Any]] = {
     "fogd mix 2": {"passes": 4, "frequencies": 100, "mode": "mix", "rounds": 100, "workers": 2},
     "c-svm 2": {"solver": "c-svm", "frequencies": 50, "tol": 1e-3, "workers": 2},
 }
-"""Those that end in 2 learn on two Dask workers, which the killed process leaves behind for the system to end."""
+"""Those that end in 2 learn on two Dask workers, which are orphaned by the kill and end by themselves."""
 RUN = """
 import sys
 from pathlib import Path
@@ -61,17 +61,17 @@ from okl.solvers.settings import TrainSettings
 from okl.foundation.telemetry import NullObserver
 from tests.rows import train
 
-class Told(NullObserver):
+class StageLog(NullObserver):
     def stage(self, name):
         print(name, flush=True)
 
 if __name__ == "__main__":
-    train(TrainSettings.model_validate_json(sys.argv[1]), Told(), Path(sys.argv[2]) if len(sys.argv) > 2 else None)
+    train(TrainSettings.model_validate_json(sys.argv[1]), StageLog(), Path(sys.argv[2]) if len(sys.argv) > 2 else None)
 """
 
 
 class Verdict(NamedTuple):
-    """How runs went that were killed, beside one that was not."""
+    """Outcome of killed runs, compared with an undisturbed one."""
 
     kills: int
     runs: int
@@ -84,39 +84,39 @@ class Verdict(NamedTuple):
 
 
 def process_of(settings: TrainSettings, resume: Path | None) -> subprocess.Popen[bytes]:
-    """A process that learns, or goes on, and says which stage begins."""
-    words = [settings.model_dump_json(), *([] if resume is None else [str(resume)])]
-    command = [sys.executable, "-c", RUN, *words]
+    """Start a process that learns or resumes, and prints the stages as they start."""
+    arguments = [settings.model_dump_json(), *([] if resume is None else [str(resume)])]
+    command = [sys.executable, "-c", RUN, *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ)
 
 
 def result_of(folder: Path) -> dict[str, Any]:
-    """What a run that is complete tells."""
+    """Return the result of a complete run."""
     result: dict[str, Any] = json.loads((folder / "result.json").read_text())
     return result
 
 
 def damaged(folder: Path) -> tuple[int, int]:
-    """Checkpoints of an unfinished folder, and how many of them are not whole."""
-    found, broken = checkpoints_in(folder), 0
-    for one in found:
+    """Return how many checkpoints an unfinished folder has, and how many of them are damaged."""
+    checkpoints, broken = checkpoints_in(folder), 0
+    for checkpoint in checkpoints:
         try:
-            head = read_head(one)
-            broken += any(file_sha256(one / name) != digest for name, digest in head.files.items())
+            head = read_head(checkpoint)
+            broken += any(file_sha256(checkpoint / name) != digest for name, digest in head.files.items())
         except (CheckpointError, OSError):
             broken += 1
-    return len(found), broken
+    return len(checkpoints), broken
 
 
 def torn_files(*folders: Path) -> tuple[int, list[str]]:
-    """How many files some folders hold, and those that are temporary, or cannot be read to their end."""
-    found = [path for folder in folders if folder.exists() for path in folder.rglob("*") if path.is_file()]
-    torn = [str(path) for path in found if TEMPORARY.search(str(path.relative_to(path.anchor))) or not whole(path)]
-    return len(found), torn
+    """Return how many files some folders hold, and those that are temporary or damaged."""
+    files = [path for folder in folders if folder.exists() for path in folder.rglob("*") if path.is_file()]
+    torn = [str(path) for path in files if TEMPORARY.search(str(path.relative_to(path.anchor))) or not whole(path)]
+    return len(files), torn
 
 
 def whole(path: Path) -> bool:
-    """Whether a file is all there, as far as its kind can tell."""
+    """Return whether a file is complete, as far as its format shows."""
     try:
         if path.suffix == ".json":
             json.loads(path.read_text())
@@ -134,8 +134,8 @@ def whole(path: Path) -> bool:
 def killed_run(
     settings: TrainSettings, folder: Path, seconds: float, kills: int, draw: random.Random
 ) -> tuple[int, int, int, bool]:
-    """One run to its end, through kills: how many fell into it, checkpoints found and not whole, and if it ended."""
-    killed = looked = broken = 0
+    """Run to the end through kills: return the kills, the checkpoints, the damaged ones, and whether it ended."""
+    killed = checkpoints = broken = 0
     resume: Path | None = None
     while not (folder / "result.json").exists():
         process = process_of(settings, resume)
@@ -147,34 +147,41 @@ def killed_run(
             killed += process.poll() is None
             process.send_signal(signal.SIGKILL)
         elif process.wait() != 0:
-            return killed, looked, broken, False
+            return killed, checkpoints, broken, False
         process.wait()
         resume = next((one for one in resumable_in(folder.parent) if folder.name in one.name), None)
         if resume is not None:
             more, bad = damaged(resume)
-            looked, broken = looked + more, broken + bad
-    return killed, looked, broken, True
+            checkpoints, broken = checkpoints + more, broken + bad
+    return killed, checkpoints, broken, True
 
 
 def disturbed(settings: TrainSettings, place: Path, whole: dict[str, Any], kills: int, draw: random.Random) -> Verdict:
-    """Learn until so many kills have fallen into runs."""
-    looked = broken = killed = runs = files = 0
+    """Learn until so many kills have hit runs."""
+    checkpoints = broken = killed = runs = files = 0
     same, torn, added = True, list[str](), list[float]()
     while killed < kills and same:
         folder, start = place / f"killed-{runs}", time.perf_counter()
         out = settings.model_copy(update={"out": str(folder)})
-        here, more, bad, ended = killed_run(out, folder, whole["learn_seconds"], kills - killed, draw)
-        runs, killed, looked, broken = runs + 1, killed + here, looked + more, broken + bad
-        if here:
-            added.append((time.perf_counter() - start - whole["process_seconds"]) / here)
-        seen, left = torn_files(place, Path(os.environ["OKL_HOME"]))
-        files, torn = seen, torn + left
+        kills_here, more_checkpoints, more_broken, ended = killed_run(
+            out, folder, whole["learn_seconds"], kills - killed, draw
+        )
+        runs, killed, checkpoints, broken = (
+            runs + 1,
+            killed + kills_here,
+            checkpoints + more_checkpoints,
+            broken + more_broken,
+        )
+        if kills_here:
+            added.append((time.perf_counter() - start - whole["process_seconds"]) / kills_here)
+        n_files, left = torn_files(place, Path(os.environ["OKL_HOME"]))
+        files, torn = n_files, torn + left
         same = ended and same_as(whole, folder)
-    return Verdict(killed, runs, statistics.median(added), looked, broken, files, torn, same)
+    return Verdict(killed, runs, statistics.median(added), checkpoints, broken, files, torn, same)
 
 
 def same_as(whole: dict[str, Any], folder: Path) -> bool:
-    """Whether a run has told what the undisturbed one has, and its model loads."""
+    """Return whether a run has the result of the undisturbed one, and its model loads."""
     result = result_of(folder)
     load_model(folder / "model")
     names = ("weights_sha256", "test", "chosen", "curve", "convergence")
@@ -182,7 +189,7 @@ def same_as(whole: dict[str, Any], folder: Path) -> bool:
 
 
 def undisturbed(settings: TrainSettings, folder: Path) -> dict[str, Any]:
-    """The result of a run that nobody kills, with the seconds of its process, and those from its first step on."""
+    """Return the result of an undisturbed run, with the seconds of its process, and those from its first step on."""
     start = time.perf_counter()
     process = process_of(settings, None)
     assert process.stdout is not None
@@ -195,7 +202,7 @@ def undisturbed(settings: TrainSettings, folder: Path) -> dict[str, Any]:
 
 
 def main(kills: int = KILLS, *solvers: str) -> None:
-    """Print a line a solver."""
+    """Print a line per solver."""
     chosen = {name: SOLVERS[name] for name in solvers or SOLVERS}
     draw = random.Random(0)
     print(f"{'solver':14} kills  runs  seconds  added a kill  checkpoints  damaged  files  torn  same bits")

@@ -1,13 +1,13 @@
-"""Places that fail a retraining: a disk that is full at any moment, and one that cannot be written to.
+"""Retraining on a disk that becomes full at any moment, and on one that is read-only.
 
     python -m tests.benchmarks.retrainfaults [STEPS]
 
-needs to be root, as it mounts file systems in memory. A registry with a champion lies on one of them; another shard has
-arrived. STEPS times (24 unless said otherwise) a file leaves so much room as lets the retraining come a little further
-than the time before: from none to all that it needs. Each time it must end with one sentence, or publish; the champion
-must be whole, and the one before if it was not published; and when the room is there again, the next run completes.
-Then the file system is made read-only: a retraining says so, and scoring goes on. In the end every shard is in the
-champion's lineage once, and nothing but versions is in its folder once it has been pruned twice.
+Needs root, as it mounts file systems in memory. A registry with a champion is on one of them; another shard has
+arrived. STEPS times (24 by default) a file limits the free space so that the retraining gets a little further than the
+previous one: from no space to all that it needs. Each time it must end with one sentence, or publish; the champion must
+be whole, and the previous one if nothing was published; with free space again, the next run completes. Then the file
+system is made read-only: a retraining reports it, and scoring still works. At the end every shard is in the champion's
+lineage once, and the folder contains only versions after two prunings.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROWS, DISK_BYTES = 4_000, 64 * 2**20
 
 @contextmanager
 def disk(folder: Path) -> Iterator[Path]:
-    """A small file system in memory."""
+    """Mount a small file system in memory."""
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "okl-tests", str(folder)], check=True)
     try:
@@ -45,7 +45,7 @@ def disk(folder: Path) -> Iterator[Path]:
 
 
 def settings_for(place: Path, registry: Path) -> RetrainSettings:
-    """Of a retraining."""
+    """Return the settings of a retraining."""
     return RetrainSettings.model_validate({
         "name": "m", "source": str(place / "in"), "registry": str(registry), "settle_seconds": 0,
         "publish_if": "not worse", "ingest": {"scale": "standard", "keys": ["hour"]},
@@ -54,7 +54,7 @@ def settings_for(place: Path, registry: Path) -> RetrainSettings:
 
 
 def attempt(settings: RetrainSettings) -> tuple[str, str]:
-    """Retrain; the stage it came to and the sentence that it ended with, or its outcome."""
+    """Retrain; return the last stage and the error message, or the outcome."""
     stage = "open"
     try:
         run = RetrainingRun(settings)
@@ -76,7 +76,7 @@ def fill(file: Path, room: int) -> None:
 
 
 def full(place: Path, registry: Path, steps: int) -> int:
-    """Retrain with ever more room; how many shards have arrived."""
+    """Retrain with more and more free space; return how many shards have arrived."""
     settings, model = settings_for(place, registry), Registry(registry).model("m")
     land(place / "in", "day-000.parquet", content(0, ROWS))
     print("at first:", attempt(settings))
@@ -86,27 +86,27 @@ def full(place: Path, registry: Path, steps: int) -> int:
     after = os.statvfs(registry)
     needed = (before.f_bavail - after.f_bavail) * before.f_frsize
     print(f"one retraining takes {needed / 1024:.0f} KiB of the disk")
-    fell, filler = Counter[str](), registry / "filler"
+    stages, filler = Counter[str](), registry / "filler"
     for step in range(steps):
         land(place / "in", f"day-{step + 2:03d}.parquet", content(step + 2, ROWS))
         champion = model.state().champion
         fill(filler, int(1.1 * needed * step / steps))
-        stage, told = attempt(settings)
-        fell[stage] += 1
+        stage, message = attempt(settings)
+        stages[stage] += 1
         version = Registry(registry).model("m").version()
         version.verify()
         version.load()
-        assert version.number == champion or stage in ("done", "report"), (stage, told)
-        print(f"  {int(1.1 * needed * step / steps) // 1024:5} KiB: {stage}: {told}")
+        assert version.number == champion or stage in ("done", "report"), (stage, message)
+        print(f"  {int(1.1 * needed * step / steps) // 1024:5} KiB: {stage}: {message}")
         filler.unlink()
-        stage, told = attempt(settings)
-        assert stage == "done", (stage, told)
-    print(f"full disk, by stage: {dict(fell)}")
+        stage, message = attempt(settings)
+        assert stage == "done", (stage, message)
+    print(f"full disk, by stage: {dict(stages)}")
     return steps + 2
 
 
 def read_only(place: Path, registry: Path) -> None:
-    """Retrain, promote and score where nothing can be written."""
+    """Retrain, promote and score on a read-only disk."""
     settings, model = settings_for(place, registry), Registry(registry).model("m")
     attempt(settings)
     version = model.version()
@@ -129,23 +129,23 @@ def read_only(place: Path, registry: Path) -> None:
 
 
 def main(steps: str = "24") -> None:
-    """Print what became of each, and end with 1 if a row is lost or twice."""
+    """Print each outcome; exit code 1 if a row is lost or duplicated."""
     with tempfile.TemporaryDirectory() as name, disk(Path(name) / "registry") as registry:
         place = Path(name)
         os.environ["OKL_HOME"] = str(place / "home")
         arrived = full(place, registry, int(steps)) + 1
         read_only(place, registry)
         model = Registry(registry).model("m")
-        lineage: list[Any] = [shard for one in model.ancestry(model.version()) for shard in one.lineage.shards]
+        lineage: list[Any] = [shard for version in model.ancestry(model.version()) for shard in version.lineage.shards]
         counts = Counter(shard["sha256"] for shard in lineage)
-        accepted = [one.sha256 for one in ShardStore(registry / "m" / "data").accepted()]
+        accepted = [version.sha256 for version in ShardStore(registry / "m" / "data").accepted()]
         right = counts == Counter(accepted) and len(accepted) == arrived
         print(f"{len(counts)} shards in the lineage, {arrived} arrived; each once: {right}")
         for _ in range(2):
             model.prune(keep=1)
-        kept = {one.published.folder for one in model.versions() if not one.pruned}
+        folders = {version.published.folder for version in model.versions() if not version.pruned}
         left = [str(path.relative_to(registry)) for path in registry.rglob(".*")]
-        left += [path.name for path in (registry / "m" / "versions").iterdir() if path.name not in kept]
+        left += [path.name for path in (registry / "m" / "versions").iterdir() if path.name not in folders]
         print("left over:", left or "nothing")
         sys.exit(0 if right and not left else 1)
 

@@ -1,4 +1,4 @@
-"""A stack, and on it a deployment of the flow `okl-retrain` whose runs note what they are at: for kills and races."""
+"""A stack with a deployment of the flow `okl-retrain` whose runs write their stages to a file: for kills and races."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ MOST_SECONDS = 180.0
 
 
 class Deployed:
-    """A stack of its own that runs while this is entered, and its deployment.
+    """A separate stack that runs inside the context, and its deployment.
 
     Parameters
     ----------
     home : okl's home folder of the stack
-    note : file that runs note in what they are at
+    note : file that runs write their stages to
     """
 
     def __init__(self, home: Path, note: Path) -> None:
         self.home, self.note = home, note
 
     def __enter__(self) -> Self:
-        words = [sys.executable, "-m", "flows.cli", "up", "--workers", "1"]
-        subprocess.run(words, env=os.environ | {"OKL_HOME": str(self.home)}, check=True, capture_output=True)
+        command = [sys.executable, "-m", "flows.cli", "up", "--workers", "1"]
+        subprocess.run(command, env=os.environ | {"OKL_HOME": str(self.home)}, check=True, capture_output=True)
         with self.client() as client:
             self.deployment = client.create_deployment(
                 flow_id=client.create_flow(okl_retrain),
@@ -58,29 +58,29 @@ class Deployed:
 
     @property
     def state(self) -> StackState:
-        """Of the stack."""
+        """State of the stack."""
         state = live_state(stack_folder(self.home))
         assert state is not None
         return state
 
     def client(self) -> Any:
-        """A client of the stack's server."""
+        """Return a client of the stack's server."""
         return _Client(self.state.url)
 
-    def begin(self, settings: RetrainSettings) -> tuple[Callable[[], int | None], Callable[[], Any]]:
-        """Have a run started; what tells its process (None: none yet), and what waits for its end and its outcome."""
+    def start(self, settings: RetrainSettings) -> tuple[Callable[[], int | None], Callable[[], Any]]:
+        """Start a run; return functions that return its process id (or None), and its outcome after its end."""
         values = {"settings": settings.model_dump(mode="json")}
         with self.client() as client:
             run = client.create_flow_run_from_deployment(self.deployment, parameters=values).id
         return self._process, lambda: self._ended(run)
 
     def _process(self) -> int | None:
-        """Return the process of the run: as it has noted, or the one that the Prefect worker has started."""
-        if found := notes(self.note):
-            return found[0].pid
+        """Return the process of the run: as written to the file, or the one that the Prefect worker has started."""
+        if lines := notes(self.note):
+            return lines[0].pid
         worker = next(child.pid for child in self.state.children if child.name == "prefect-worker")
-        started = psutil.Process(worker).children()
-        return started[-1].pid if started else None
+        children = psutil.Process(worker).children()
+        return children[-1].pid if children else None
 
     def _ended(self, run: UUID) -> dict[str, Any]:
         deadline = time.monotonic() + MOST_SECONDS
@@ -92,7 +92,7 @@ class Deployed:
         return {"outcome": state.name.lower(), "message": state.message}
 
     def states(self) -> dict[str, int]:
-        """How many of the server's flow runs are in which state."""
+        """Return how many of the server's flow runs are in each state."""
         with self.client() as client:
             return dict(Counter(run.state.name for run in client.read_flow_runs(limit=200)))
 

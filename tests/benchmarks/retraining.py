@@ -2,13 +2,13 @@
 
     python -m tests.benchmarks.retraining FOLDER [electricity] [--poison|--noise]   (FOLDER/NAME.parquet, last column y)
 
-Thirty shards, of which the first three are there from the beginning. Every night the champion scores the new shard
-before it is learnt. With --poison the labels of one shard are flipped, with --noise they are put in another order.
+Thirty shards, the first three of them available at the start. Every night the champion scores the new shard before it
+is learnt. With --poison the labels of one shard are flipped, with --noise they are permuted.
 
-On electricity (a stream that changes all the time, and that no default was settled on) progressive errors were .2560
+On electricity (a stream that changes all the time, and that chose no default) progressive errors were .2560
 with "better", .2565 with "not worse", .2828 with "clearly better", .2568 of training once and .2519 of refits from all
 shards every night, which read 4 times the bytes (5.5 MB and 1.3) and learn 5.6 seconds, "better" .5. The flipped
-shard and the one whose labels were put in another order were quarantined, and the rest of the nights went on.
+shard and the one with permuted labels were quarantined, and the other nights ran as usual.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ FIRST, POISONED = 3, 15
 
 
 def nightly(place: Path, content: pa.Table, poison: str, **values: Any) -> list[dict[str, Any]]:
-    """Results of all nights: a shard arrives, the model is retrained."""
+    """Return the results of all nights, on each of which a shard arrives and the model is retrained."""
     days = place / "days"
     days.mkdir(parents=True)
     (place / "in").mkdir()
     cut(content, days)
     train = {"frequencies": 200, "order": "stored", "seed": 1, "threads": 1}
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "name": "m", "source": str(place / "in"), "registry": str(place / "registry"), "settle_seconds": 0,
         "train": train, "ingest": {"scale": "standard", "target": "y"},
     }  # fmt: skip
-    settings = RetrainSettings.model_validate(given | values)
+    settings = RetrainSettings.model_validate(defaults | values)
     results = []
     for day, path in enumerate(sorted(days.iterdir())):
         table = pq.read_table(path)
@@ -62,18 +62,20 @@ def nightly(place: Path, content: pa.Table, poison: str, **values: Any) -> list[
     return results
 
 
-def told(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """Progressive error of the champions, what was published, seconds and bytes."""
-    scored = [one for result in results for one in result["progressive"] if not one["contradicts"]]
-    latest = {one["shard"]: one for one in reversed(scored)}  # before it was learnt for the first time
-    rows = sum(one["rows"] for one in latest.values())
+def figures_of(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the progressive error of the champions, outcomes, seconds and bytes."""
+    scored = [score for result in results for score in result["progressive"] if not score["contradicts"]]
+    latest = {score["shard"]: score for score in reversed(scored)}  # scored before it was first learnt
+    rows = sum(score["rows"] for score in latest.values())
     outcomes = [result["outcome"] for result in results]
     return {
-        "error": round(sum(one["rows"] * one["error"] for one in latest.values()) / rows, 4),
+        "error": round(sum(score["rows"] * score["error"] for score in latest.values()) / rows, 4),
         "nights": len(results),
         "published": outcomes.count("published"),
         "kept": outcomes.count("kept"),
-        "rejected": [one["name"] + " " + ",".join(one["kinds"]) for r in results for one in r["shards"]["rejected"]],
+        "rejected": [
+            score["name"] + " " + ",".join(score["kinds"]) for r in results for score in r["shards"]["rejected"]
+        ],
         "learning seconds": round(sum(result["seconds"] for result in results), 2),
         "seconds": round(sum(result["total_seconds"] for result in results), 2),
         "megabytes": round(sum(result["bytes_read"] for result in results) / 1e6, 2),
@@ -81,7 +83,7 @@ def told(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def others(place: Path, result: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Once: the first version scores all later shards; refits: every night all shards so far are learnt anew."""
+    """Return the figures of the first version on all later shards, and of nightly refits from all shards so far."""
     settings = RetrainSettings.model_validate(result["settings"])
     store = ShardStore(place / "registry" / "m" / "data")
     train, records = same_location(settings.train, str(store.location)), store.accepted()
@@ -95,9 +97,9 @@ def others(place: Path, result: dict[str, Any]) -> dict[str, dict[str, Any]]:
             refit = learn_shards(train, store, None, records[:night], execution, NullObserver())
             size, learning = size + refit.bytes_read, learning + refit.seconds
             for name, predictor in (("once", first.predictor), ("refit", refit.predictor)):
-                found = progressive(data, first.schema, predictor, execution)
-                wrong[name] += found.error * found.rows
-            rows += found.rows
+                score = progressive(data, first.schema, predictor, execution)
+                wrong[name] += score.error * score.rows
+            rows += score.rows
     seconds = time.perf_counter() - start
     refits = {"learning seconds": round(learning, 2), "seconds": round(seconds, 2), "megabytes": round(size / 1e6, 2)}
     return {
@@ -107,13 +109,13 @@ def others(place: Path, result: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def main(folder: str, name: str = "electricity", poison: str = "") -> None:
-    """Print a line for each way."""
+    """Print a line per method."""
     content = pq.read_table(Path(folder) / f"{name}.parquet")
     content = content.slice(0, min(content.num_rows, 90_000))
     for rule in ("better", "clearly better", "not worse"):
         with tempfile.TemporaryDirectory() as place:
             results = nightly(Path(place), content, poison, publish_if=rule)
-            print(f"{name}, {SHARDS} shards, published if {rule}:", told(results))
+            print(f"{name}, {SHARDS} shards, published if {rule}:", figures_of(results))
             agreements = [one["agreement"] for result in results for one in result["progressive"]]
             print("    agreement with the champion: least", round(float(np.min(agreements)), 3))
             for one in [result["drift"]["why"] for result in results if result["drift"]["found"]]:

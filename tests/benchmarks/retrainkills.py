@@ -2,15 +2,15 @@
 
     python -m tests.benchmarks.retrainkills [FLOW [COMMAND [ALONE]]]
 
-While shards arrive, good and bad ones, processes that retrain are killed (SIGKILL): FLOW times (20 unless said
-otherwise) runs of a deployment, in the process that the stack's Prefect worker has started; COMMAND times (6) the
-command beside a stack; ALONE times (4) the command that brings its own Prefect server. One model is learnt online, and
-another one, in half of the runs of the deployment, by a batch solver. A fourth of the moments is drawn evenly over the
-whole life of the process, the others over the stages in turn, and what comes before and after them.
+While good and bad shards arrive, processes that retrain are killed (SIGKILL): FLOW times (20 by default) runs of a
+deployment, in the process that the stack's Prefect worker has started; COMMAND times (6) the command while a stack
+runs; ALONE times (4) the command that starts its own Prefect server. One model is learnt online, and another one, in
+half of the runs of the deployment, by a batch solver. A quarter of the moments are drawn uniformly over the whole life
+of the process, the others over the stages in turn, and the time before and after them.
 
-After each kill the champion is verified byte for byte, and is the one before or the next; then the next run completes,
-or is killed, too. In the end every shard that was accepted, so every row, is in the champion's lineage exactly once,
-and every other one is quarantined with the right reason.
+After each kill the champion is verified byte for byte, and must be the previous or the next version; then the next run
+completes, or is killed, too. At the end every accepted shard, so every row, is in the champion's lineage exactly once,
+and every other shard is quarantined with the right reason.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ MOST_SECONDS = 120.0
 
 
 class Way:
-    """A way to retrain, and how long its parts take.
+    """A method of retraining, and how long its stages take.
 
-    begin : starts a retraining; returns what tells which process to kill (None: not there yet), and what waits for its
-        end and tells the outcome
+    start : starts a retraining; returns functions for the process to kill (None: not started yet), and for the outcome,
+        which waits for the end
     """
 
-    def __init__(self, name: str, note: Path, begin: Callable[[], tuple[Callable[[], int | None], Callable[[], Any]]]):
-        self.name, self.note, self.begin = name, note, begin
+    def __init__(self, name: str, note: Path, start: Callable[[], tuple[Callable[[], int | None], Callable[[], Any]]]):
+        self.name, self.note, self.start = name, note, start
         self.usual: dict[str, float] = {}
 
     def whole(self) -> dict[str, Any]:
-        """Retrain undisturbed, and see how long everything takes."""
+        """Retrain undisturbed, and measure how long each stage takes."""
         self.note.write_text("")
         start = time.monotonic()
-        outcome: dict[str, Any] = self.begin()[1]()
+        outcome: dict[str, Any] = self.start()[1]()
         lines = notes(self.note)
-        seconds = {one.word: after.moment - one.moment for one, after in pairwise(lines)}
+        seconds = {line.word: following.moment - line.moment for line, following in pairwise(lines)}
         if "learn" in seconds:
             self.usual = {stage: seconds[stage] for stage in RETRAIN_STAGES} | {
                 BEFORE: lines[0].moment - start, AFTER: time.monotonic() - lines[-1].moment,
@@ -67,30 +67,30 @@ class Way:
         return outcome
 
     def killed(self, target: str, share: float) -> str:
-        """Kill a retraining in a part of it, so far into it; where it was then, "over" if it was over already."""
+        """Kill a retraining at a share of a stage; return the stage where it was killed, "over" if it had ended."""
         self.note.write_text("")
         start = time.monotonic()
-        process, end = self.begin()
-        wanted = {BEFORE: "", ANYWHERE: "", AFTER: "report."}.get(target, target)
-        moment = start + share * self.usual[target] if not wanted else None
+        process, end = self.start()
+        word = {BEFORE: "", ANYWHERE: "", AFTER: "report."}.get(target, target)
+        moment = start + share * self.usual[target] if not word else None
         while moment is None or time.monotonic() < moment or process() is None:
-            found = [one.moment for one in notes(self.note) if one.word == wanted]
-            if moment is None and found:
-                moment = found[0] + share * self.usual[target]
+            moments = [line.moment for line in notes(self.note) if line.word == word]
+            if moment is None and moments:
+                moment = moments[0] + share * self.usual[target]
             if time.monotonic() - start > MOST_SECONDS:
                 raise TimeoutError(f"{self.name}: never came to {target}: {notes(self.note)}")
             time.sleep(0.001)
         pid = process()
         over = pid is None or not _kill(pid)
         end()
-        last = ([one.word for one in notes(self.note)] or ["open"])[-1]
+        last = ([line.word for line in notes(self.note)] or ["open"])[-1]
         if over:
             return "over"
         return {"open": BEFORE, "report.": AFTER}.get(last, BETWEEN if last.endswith(".") else last)
 
 
 class Command:
-    """The command in a process of its own."""
+    """The command in a separate process."""
 
     def __init__(self, home: Path, note: Path, words: list[str]) -> None:
         self.words = [sys.executable, "-m", "tests.benchmarks.retrainnotes", "retrain", *words, "--json"]
@@ -121,48 +121,48 @@ def _kill(pid: int) -> bool:
 
 
 def perform(way: Way, story: Story, kills: int, random: np.random.Generator) -> Counter[str]:
-    """Kill so many retrainings, and complete others between them; where the kills fell."""
-    fell, targets = Counter[str](), [BEFORE, *RETRAIN_STAGES, AFTER]
+    """Kill so many retrainings, and complete others between them; return the stages of the kills."""
+    stages, targets = Counter[str](), [BEFORE, *RETRAIN_STAGES, AFTER]
     while not way.usual:
         story.arrive()
         print(f"{way.name}, undisturbed: {way.whole()['outcome']}", flush=True)
     random.shuffle(targets)
-    while (done := sum(fell.values())) < kills:
+    while (done := sum(stages.values())) < kills:
         story.arrive()
         before = story.model.state().champion or 0
         target = ANYWHERE if done % 4 == 3 else targets[(done - done // 4) % len(targets)]
         where = way.killed(target, float(random.random()))
         if where != "over":
-            fell[where] += 1
+            stages[where] += 1
         story.check_champion(before)
         if random.random() < 0.5:
             outcome = way.whole()["outcome"]
             assert outcome in ("completed", "published", "kept", "nothing new"), outcome
             story.next[outcome] += 1
-    print(f"{way.name}: {sum(fell.values())} kills: {dict(fell)}", flush=True)
-    return fell
+    print(f"{way.name}: {sum(stages.values())} kills: {dict(stages)}", flush=True)
+    return stages
 
 
 def main(flow: str = "20", command: str = "6", alone: str = "4") -> None:
-    """Print where the kills fell, and what the lineage holds; ends with 1 if anything is not as it must be."""
+    """Print the stages of the kills, and what the lineage holds; exit code 1 if a check fails."""
     random, total, half = np.random.default_rng(7), Counter[str](), int(flow) // 2
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         online, batch = Story(place, "online", {"step_size": 0.5}), Story(place, "batch", {"solver": "c-svm"})
         note, home = place / "note", place / "home"
         home.mkdir()
-        typed = Command(home, note, online.words)
-        total += perform(Way("command alone", note, typed), online, int(alone), random)
+        command_line = Command(home, note, online.words)
+        total += perform(Way("command alone", note, command_line), online, int(alone), random)
         with Deployed(home, note) as deployed:
             for story, kills in ((online, int(flow) - half), (batch, half)):
-                way = Way(f"flow run, {story.settings.name}", note, partial(deployed.begin, story.settings))
+                way = Way(f"flow run, {story.settings.name}", note, partial(deployed.start, story.settings))
                 total += perform(way, story, kills, random)
-            total += perform(Way("command beside a stack", note, typed), online, int(command), random)
-            complaints = [said for story in (online, batch) for said in story.finish()]
+            total += perform(Way("command beside a stack", note, command_line), online, int(command), random)
+            failures = [message for story in (online, batch) for message in story.finish()]
             print(f"flow runs by state: {deployed.states()}")
     print(f"{sum(total.values())} kills: {dict(total)}")
-    print("each row once, what is bad quarantined:", complaints or "yes")
-    sys.exit(1 if complaints else 0)
+    print("each row once, what is bad quarantined:", failures or "yes")
+    sys.exit(1 if failures else 0)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""`okl retrain` and its flow, as they are, which also note in a file what they are at: for those who kill them.
+"""`okl retrain` and its flow, unchanged except that they write their stages to a file: for benchmarks that kill them.
 
     python -m tests.benchmarks.retrainnotes retrain NAME SOURCE ...
 
-is the command; `tests.benchmarks.retrainnotes.okl_retrain` is the entrypoint of a deployment. The file is the one that
-OKL_TESTS_NOTE names. Each of its lines is a moment (time.monotonic), a process id and a word: a stage that begins; the
-stage with a dot when it is over; `open` as soon as this module is there.
+is the command; `tests.benchmarks.retrainnotes.okl_retrain` is the entrypoint of a deployment. OKL_TESTS_NOTE
+names the file. Each of its lines has a moment (time.monotonic), a process id and a word: a stage when it starts; the
+stage with a dot when it ends; `open` when this module is imported.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOTE = "OKL_TESTS_NOTE"
 
 
 class Noted(NamedTuple):
-    """A line."""
+    """A line of the file."""
 
     moment: float
     pid: int
@@ -39,7 +39,7 @@ def note(word: str) -> None:
 
 
 def notes(file: Path) -> list[Noted]:
-    """The lines so far."""
+    """Return the complete lines so far."""
     if not file.exists():
         return []
     lines = (line.split() for line in file.read_text().splitlines(keepends=True) if line.endswith("\n"))
@@ -50,9 +50,9 @@ def _noting(stage: str, method: Callable[[RetrainingRun], dict[str, Any]]) -> Ca
     @wraps(method)
     def noted(self: RetrainingRun) -> dict[str, Any]:
         note(stage)
-        told = method(self)
+        result = method(self)
         note(f"{stage}.")
-        return told
+        return result
 
     return noted
 

@@ -1,12 +1,12 @@
-"""Retrainings at once, and readers while champions change.
+"""Simultaneous retrainings, and readers while champions change.
 
     python -m tests.benchmarks.retrainraces [ROUNDS [FLOWS [SECONDS]]]
 
-Two processes retrain one model at the same moment, ROUNDS times (50 unless said otherwise) with the registry in a
-folder, and as often under s3:// (a local server); then FLOWS pairs (10) of flow runs of a deployment do. In turn both
-have the same settings; other seeds, so that they learn unlike models; or one begins later, when another shard has
-arrived. In the end the log is read: every version was published by one who had learnt from the champion of that moment,
-and every accepted shard is in the champion's lineage once.
+Two processes retrain one model at the same moment, ROUNDS times (50 by default) with the registry in a folder, and as
+often under s3:// (a local server); then FLOWS pairs (10) of flow runs of a deployment do. In turn both have the same
+settings; other seeds, so that they learn different models; or one starts later, after another shard has arrived. At the
+end the log is read: every version was learnt from the champion at the moment of its publication, and every accepted
+shard is in the champion's lineage once.
 
 Then for SECONDS (30) champions are promoted, rolled back and pruned without a pause, while two processes load
 `m@champion` and predict, and the flow `okl-score` scores a file: all scores must be those of one version.
@@ -47,7 +47,7 @@ KINDS = ("same", "other seeds", "one later")
 
 
 def settings_for(place: Path, registry: str, seed: int = 1) -> RetrainSettings:
-    """Of a retraining."""
+    """Return the settings of a retraining."""
     return RetrainSettings.model_validate({
         "name": "m", "source": str(place / "in"), "registry": registry, "settle_seconds": 0, "publish_if": "not worse",
         "ingest": {"scale": "standard", "keys": ["hour"]},
@@ -55,9 +55,9 @@ def settings_for(place: Path, registry: str, seed: int = 1) -> RetrainSettings:
     })  # fmt: skip
 
 
-def _racer(asked: Connection, ready: Barrier) -> None:
-    """Retrain whenever asked, as soon as the other one is ready, too."""
-    while (order := asked.recv()) is not None:
+def _racer(requests: Connection, ready: Barrier) -> None:
+    """Retrain at each request, as soon as the other process is ready."""
+    while (order := requests.recv()) is not None:
         text, seconds = order
         settings = RetrainSettings.model_validate_json(text)
         ready.wait()
@@ -68,19 +68,19 @@ def _racer(asked: Connection, ready: Barrier) -> None:
             outcome = "conflict"
         except OklError as error:
             outcome = f"{type(error).__name__}: {error}"
-        asked.send(outcome)
+        requests.send(outcome)
 
 
 @contextmanager
 def racers() -> Iterator[list[Connection]]:
-    """Two processes that retrain when asked."""
+    """Start two processes that retrain on request; yield their connections."""
     context = multiprocessing.get_context("spawn")
     ready, ends, processes = context.Barrier(2), [], []
     for _ in range(2):
-        here, there = context.Pipe()
-        processes.append(process := context.Process(target=_racer, args=(there, ready)))
+        near_end, far_end = context.Pipe()
+        processes.append(process := context.Process(target=_racer, args=(far_end, ready)))
         process.start()
-        ends.append(here)
+        ends.append(near_end)
     try:
         yield ends
         for end in ends:
@@ -93,8 +93,8 @@ def racers() -> Iterator[list[Connection]]:
 
 
 def race(place: Path, registry: str, rounds: int) -> bool:
-    """So many rounds of two processes; print what became of them, and whether all is as it must be."""
-    random, told = np.random.default_rng(3), Counter[str]()
+    """Run so many rounds of two processes; print their outcomes, and return whether all checks hold."""
+    random, outcomes = np.random.default_rng(3), Counter[str]()
     land(place / "in", "day-000.parquet", content(0, ROWS))
     retrain(settings_for(place, registry))
     start = time.perf_counter()
@@ -109,28 +109,28 @@ def race(place: Path, registry: str, rounds: int) -> bool:
             if later:
                 time.sleep(later / 2)
                 land(place / "in", f"day-{number:03d}-later.parquet", content(number + 1_000, ROWS))
-            told[f"{kind}: {' + '.join(sorted(end.recv() for end in ends))}"] += 1
+            outcomes[f"{kind}: {' + '.join(sorted(end.recv() for end in ends))}"] += 1
     retrain(settings_for(place, registry))
     print(f"{registry}: {rounds} rounds, {time.perf_counter() - start:.0f} s")
-    return _verdict(place, registry, told)
+    return _verdict(place, registry, outcomes)
 
 
 def race_flows(place: Path, home: Path, rounds: int) -> bool:
-    """So many pairs of flow runs of a deployment."""
-    registry, told = str(place / "registry"), Counter[str]()
+    """Run so many pairs of flow runs of a deployment; return whether all checks hold."""
+    registry, outcomes = str(place / "registry"), Counter[str]()
     with Deployed(home, place / "note") as deployed:
         for number in range(rounds):
             land(place / "in", f"day-{number:03d}.parquet", content(number, ROWS))
-            ends = [deployed.begin(settings_for(place, registry, seed))[1] for seed in (1, 1 + number % 2)]
-            told[" + ".join(sorted(str(end()["outcome"]) for end in ends))] += 1
+            ends = [deployed.start(settings_for(place, registry, seed))[1] for seed in (1, 1 + number % 2)]
+            outcomes[" + ".join(sorted(str(end()["outcome"]) for end in ends))] += 1
         retrain(settings_for(place, registry))
     print(f"flow runs: {rounds} pairs")
-    return _verdict(place, registry, told)
+    return _verdict(place, registry, outcomes)
 
 
-def _verdict(place: Path, registry: str, told: Counter[str]) -> bool:
-    """Print what became of rounds, and read the log."""
-    for outcome, times in sorted(told.items()):
+def _verdict(place: Path, registry: str, outcomes: Counter[str]) -> bool:
+    """Print the outcomes of rounds, and check the log."""
+    for outcome, times in sorted(outcomes.items()):
         print(f"  {times:3} x {outcome}")
     model, champion = Registry(registry).model("m"), None
     for entry in model.entries():
@@ -140,15 +140,17 @@ def _verdict(place: Path, registry: str, told: Counter[str]) -> bool:
     lineage: list[Any] = [shard for one in model.ancestry(model.version()) for shard in one.lineage.shards]
     counts = Counter(shard["sha256"] for shard in lineage)
     accepted = [one.sha256 for one in ShardStore(place_of(registry) / "m" / "data").accepted()]
-    right = counts == Counter(accepted) and len(accepted) == len(list((place / "in").iterdir()))
-    print(f"  {model.state().latest} versions, each of the champion before; each of {len(counts)} shards once: {right}")
+    correct = counts == Counter(accepted) and len(accepted) == len(list((place / "in").iterdir()))
+    print(
+        f"  {model.state().latest} versions, each of the champion before; each of {len(counts)} shards once: {correct}"
+    )
     for version in model.versions():
         version.verify()
-    return right
+    return correct
 
 
 def main(rounds: str = "50", flows: str = "10", seconds: str = "30") -> None:
-    """Race, print, and end with 1 if anything is not as it must be."""
+    """Run all races and print them; exit code 1 if a check fails."""
     right = True
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         folders = [Path(name) / part for part in ("folder", "s3", "flows", "home")]
@@ -164,7 +166,7 @@ def main(rounds: str = "50", flows: str = "10", seconds: str = "30") -> None:
         right &= race_flows(folders[2], folders[3], int(flows))
         right &= read_while_moved(folders[0], str(folders[0] / "registry"), float(seconds))
     sys.stdout.flush()
-    os._exit(0 if right else 1)  # s3fs waits for threads of its own
+    os._exit(0 if right else 1)  # s3fs would wait for its threads
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A model that is retrained while shards arrive, good ones and bad ones, and what must hold in the end."""
+"""A model that is retrained while good and bad shards arrive, and the checks at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS, FEW = 8_000, 10
 
 
 class Story:
-    """What arrives, and what has become of it."""
+    """The shards of a model, and checks of what was learnt from them."""
 
     def __init__(self, place: Path, name: str, train: dict[str, Any]) -> None:
         self.inbox, registry = place / f"in-{name}", str(place / "registry")
@@ -31,7 +31,7 @@ class Story:
 
     @property
     def words(self) -> list[str]:
-        """Of the command, with the same settings."""
+        """Arguments of the command, with the same settings."""
         return [
             *(self.settings.name, str(self.inbox), "--registry", str(self.settings.registry), "--settle-seconds", "0"),
             *("--publish-if", "not worse", "--scale", "standard", "--key", "hour", "--frequencies", "100"),
@@ -39,7 +39,7 @@ class Story:
         ]
 
     def arrive(self) -> None:
-        """A day's shard; every fourth day also one that is too small or has its labels flipped."""
+        """Add the shard of a day; every fourth day also one that is too small or has its labels flipped."""
         self.day += 1
         land(self.inbox, f"day-{self.day:03d}.parquet", content(self.day, ROWS))
         if self.day % 4 == 2:
@@ -50,14 +50,14 @@ class Story:
             self.wrong[flipped] = "contradiction"
 
     def check_champion(self, before: int) -> None:
-        """Raise unless the champion is whole, and the one before or the next."""
+        """Raise unless the champion is whole, and is the previous or the next version."""
         version = Registry(self.settings.registry).model(self.settings.name).version()
         version.verify()
         version.load()
         assert version.number in (before, before + 1), (before, version.number)
 
     def finish(self) -> list[str]:
-        """Retrain until all that was accepted is learnt; what is not as it must be."""
+        """Retrain until all accepted shards are learnt; return failed checks."""
         while retrain(self.settings)["outcome"] != "published":
             self.arrive()
         store = ShardStore(self.model.folder / "data")
@@ -66,7 +66,7 @@ class Story:
         ]
         counts, records = Counter(shard["sha256"] for shard in lineage), store.records().values()
         accepted = {one.sha256: one for one in records if one.status == "accepted"}
-        found = {one.name: one.findings[0].kind for one in records if one.status == "quarantined"}
+        quarantined = {one.name: one.findings[0].kind for one in records if one.status == "quarantined"}
         print(
             f"{self.settings.name}: next runs: {dict(self.next)}; {self.model.version().number} versions of "
             f"{self.day + len(self.wrong)} shards, {len(self.wrong)} of them bad"
@@ -75,6 +75,6 @@ class Story:
             *(["a shard is twice, or not, in the lineage"] if counts != Counter(accepted.keys()) else []),
             *(["rows are missing"] if sum(one["rows"] for one in lineage) != sum(
                 one.train_rows for one in accepted.values()) else []),
-            *(["a shard is lost"] if len(accepted) + len(found) != self.day + len(self.wrong) else []),
-            *([f"quarantined were {found}"] if found != self.wrong else []),
+            *(["a shard is lost"] if len(accepted) + len(quarantined) != self.day + len(self.wrong) else []),
+            *([f"quarantined were {quarantined}"] if quarantined != self.wrong else []),
         ]  # fmt: skip

@@ -1,14 +1,14 @@
-"""A retraining that nobody watches: a real stack, a real cron schedule, and what may happen to it.
+"""Unattended retraining: a real stack, a real cron schedule, and faults that may happen to it.
 
     python -m tests.benchmarks.schedule [PART ...]
 
-Everything takes place in a fresh home folder, by `okl up` and `okl deploy`, with a schedule of one run a minute where
-not said otherwise. The parts, all but the last two by default:
+Everything runs in a fresh home folder, by `okl up` and `okl deploy`, with a schedule of one run per minute unless
+stated otherwise. The parts, all but the last two by default:
 
 firings   three firings retrain on shards that arrive meanwhile; champion, lineage, artifacts, scores are printed
-server    the Prefect server is killed in the middle of a run; the supervisor starts it again; the run ends well
-late      the stack is down for some firings; what becomes of those, by each policy (12 minutes)
-silent    worker and run are killed at once, so that nobody reports it; the server gives the run up (6 minutes)
+server    the Prefect server is killed in the middle of a run; the supervisor restarts it; the run succeeds
+late      the stack is down for some firings; the outcome of those, by each policy (12 minutes)
+silent    worker and run are killed together, so that nothing reports it; the server gives up the run (6 minutes)
 """
 
 from __future__ import annotations
@@ -45,50 +45,50 @@ OPTIONS = ["--frequencies", "60", "--bandwidth", "1", "--step-size", "1", "--sca
 
 
 class Stack:
-    """`okl up` in a folder of its own, and one model that is retrained there."""
+    """`okl up` in a separate folder, and one model that is retrained there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.home, self.inbox = folder, folder / "home", folder / "inbox"
         self.environment = os.environ | {"OKL_HOME": str(self.home)}
         self.environment.pop("PREFECT_API_URL", None)
         self.days = 0
-        for made in (self.home, self.inbox):
-            made.mkdir()
+        for created in (self.home, self.inbox):
+            created.mkdir()
         pq.write_table(content(1000, rows=5000), folder / "rows.parquet")
 
     def okl(self, *words: str) -> str:
-        """Run a command that must end well; what it prints."""
+        """Run a command that must succeed; return what it prints."""
         command = [sys.executable, "-m", "flows.cli", *words]
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        process = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
+        assert process.returncode == 0, process.stderr
+        return process.stdout
 
     def deploy(self, *words: str) -> None:
-        """The retraining of `hours`, and its scoring."""
+        """Deploy the retraining of `hours` and its scoring."""
         rows = ["--score", str(self.folder / "rows.parquet"), "--score-out", str(self.folder / "scores")]
         self.okl("deploy", str(self.inbox), "--retrain", "hours", *OPTIONS, *rows, *words)
 
     def arrive(self, rows: int = 2000) -> str:
-        """A shard arrives, whole."""
-        name, beside = f"day-{self.days:03d}.parquet", self.inbox / ".arriving"
-        pq.write_table(content(self.days, rows=rows), beside)
-        beside.rename(self.inbox / name)
+        """Add a shard atomically, and return its name."""
+        name, temporary = f"day-{self.days:03d}.parquet", self.inbox / ".arriving"
+        pq.write_table(content(self.days, rows=rows), temporary)
+        temporary.rename(self.inbox / name)
         self.days += 1
         return name
 
     def state(self) -> StackState:
-        """Of the stack, which is up."""
+        """Return the state of the running stack."""
         state = live_state(stack_folder(self.home))
         assert state is not None
         return state
 
     def child(self, name: str) -> psutil.Process:
-        """A process of the stack."""
+        """Return a process of the stack."""
         return psutil.Process(next(child.pid for child in self.state().children if child.name == name))
 
     @contextmanager
     def client(self) -> Iterator[SyncPrefectClient]:
-        """A client of its server."""
+        """Yield a client of its server."""
         with (
             temporary_settings(connection(self.state().url, stack_login(self.home))),
             get_client(sync_client=True) as client,
@@ -97,26 +97,26 @@ class Stack:
 
 
 def runs_of(client: SyncPrefectClient, name: str) -> list[FlowRun]:
-    """Runs of a deployment that are due, in the order in which they were."""
+    """Return the runs of a deployment that are due, in order of their scheduled times."""
     deployment = DeploymentFilter(id=DeploymentFilterId(any_=[client.read_deployment_by_name(name).id]))
-    found = client.read_flow_runs(deployment_filter=deployment, limit=200)
-    due = [run for run in found if run.expected_start_time and run.expected_start_time <= datetime.now(UTC)]
+    runs = client.read_flow_runs(deployment_filter=deployment, limit=200)
+    due = [run for run in runs if run.expected_start_time and run.expected_start_time <= datetime.now(UTC)]
     return sorted(due, key=lambda run: run.expected_start_time or datetime.now(UTC))
 
 
-def wait_for(found: Callable[[], Any], seconds: float = MOST_SECONDS) -> Any:
-    """What `found` returns once it is something."""
+def wait_for(poll: Callable[[], Any], seconds: float = MOST_SECONDS) -> Any:
+    """Return the first true value that `poll` returns."""
     deadline = time.monotonic() + seconds
     while True:
-        with suppress(Exception):  # a server that is being started does not answer
-            if value := found():
+        with suppress(Exception):  # a starting server does not answer
+            if value := poll():
                 return value
         assert time.monotonic() < deadline, f"nothing within {seconds:.0f} s"
         time.sleep(1.0)
 
 
-def told(run: FlowRun) -> str:
-    """A run in a line."""
+def describe(run: FlowRun) -> str:
+    """Return a line about a run."""
     due, began = run.expected_start_time, run.start_time
     after = f"{(began - due).total_seconds():6.1f} s after" if began and due else "    not begun"
     message = (run.state.message or "") if run.state else ""
@@ -125,65 +125,65 @@ def told(run: FlowRun) -> str:
 
 
 def final(runs: list[FlowRun]) -> list[FlowRun]:
-    """Those that are over."""
+    """Return the runs that have ended."""
     return [run for run in runs if run.state is not None and run.state.is_final()]
 
 
 def firings(stack: Stack) -> None:
-    """Three firings on shards that arrive meanwhile."""
+    """Let three firings retrain on shards that arrive meanwhile."""
     first = [stack.arrive(), stack.arrive()]
     stack.deploy("--cron", EVERY_MINUTE)
     print(f"deployed, every minute; {', '.join(first)} are there")
     with stack.client() as client:
         for count in range(1, 4):
-            done = wait_for(partial(_some_over, client, "okl-retrain/hours", count))
+            ended = wait_for(partial(_some_over, client, "okl-retrain/hours", count))
             print(f"{datetime.now():%H:%M:%S} firing {count} is over; {stack.arrive()} arrives")
         scored = wait_for(partial(_some_over, client, "okl-score/hours", 3))
-        print("\nretrained\n" + "\n".join(map(told, done)))
-        print("scored by the event of the promotion\n" + "\n".join(map(told, scored)))
-        keys = sorted({one.key for one in client.read_latest_artifacts() if one.key})
+        print("\nretrained\n" + "\n".join(map(describe, ended)))
+        print("scored by the event of the promotion\n" + "\n".join(map(describe, scored)))
+        keys = sorted({item.key for item in client.read_latest_artifacts() if item.key})
         print(f"artifacts: {', '.join(keys)}")
     print(stack.okl("models", "show", "hours"))
     for version in ("1", "2", "champion"):
         lineage = stack.okl("models", "show", f"hours@{version}", "--verify").splitlines()
-        wanted = ("hours@", "parent", "learnt", "ancestors", "shard ", "day-")
-        print("\n".join(line for line in lineage if line.startswith(wanted)))
-    print("scores: " + ", ".join(sorted(one.name for one in (stack.folder / "scores").iterdir())))
+        prefixes = ("hours@", "parent", "learnt", "ancestors", "shard ", "day-")
+        print("\n".join(line for line in lineage if line.startswith(prefixes)))
+    print("scores: " + ", ".join(sorted(item.name for item in (stack.folder / "scores").iterdir())))
 
 
-def begin_run(client: SyncPrefectClient) -> FlowRun:
+def start_run(client: SyncPrefectClient) -> FlowRun:
     return client.create_flow_run_from_deployment(client.read_deployment_by_name("okl-retrain/hours").id)
 
 
 def long_run(stack: Stack, client: SyncPrefectClient) -> FlowRun:
-    """A run on many rows that has been running for 3 s."""
+    """Start a run on many rows, and return it after 3 s of running."""
     stack.deploy()
     stack.arrive(rows=1_500_000)
-    run = begin_run(client)
+    run = start_run(client)
     wait_for(lambda: client.read_flow_run(run.id).state_name == "Running")
     time.sleep(3)
     return run
 
 
 def server(stack: Stack) -> None:
-    """The server is killed in the middle of a run."""
+    """Kill the server in the middle of a run."""
     with stack.client() as client:
         run = long_run(stack, client)
-    killed = stack.child("server")
-    killed.send_signal(signal.SIGKILL)
+    server_process = stack.child("server")
+    server_process.send_signal(signal.SIGKILL)
     start = time.monotonic()
-    print(f"\nthe server (process {killed.pid}) was killed 3 s after the run had begun")
+    print(f"\nthe server (process {server_process.pid}) was killed 3 s after the run had begun")
     with stack.client() as client:
         wait_for(lambda: client.hello().status_code == 200)
         seconds, name = time.monotonic() - start, client.read_flow_run(run.id).state_name
         print(f"it answers again {seconds:.1f} s later: the run is {name}")
         wait_for(lambda: final([client.read_flow_run(run.id)]))
-        print(told(client.read_flow_run(run.id)))
+        print(describe(client.read_flow_run(run.id)))
     print(stack.okl("models", "show", "hours"))
 
 
 def late(stack: Stack) -> None:
-    """Firings that are missed while all is down."""
+    """Let firings be missed while the stack is down."""
     stack.arrive()
     for policy in ("once", "skip"):
         stack.deploy("--cron", EVERY_MINUTE, "--late", policy, "--late-seconds", "90")
@@ -197,12 +197,12 @@ def late(stack: Stack) -> None:
         with stack.client() as client:
             wait_for(partial(_over_and_due_after, client, up))
             print(f"\nlate = {policy}: down for {DOWN_SECONDS:.0f} s, up again at {datetime.now(UTC):%H:%M:%S}")
-            print("\n".join(told(run) for run in runs_of(client, "okl-retrain/hours") if run.id not in before))
+            print("\n".join(describe(run) for run in runs_of(client, "okl-retrain/hours") if run.id not in before))
     stack.deploy()
 
 
 def _over_and_due_after(client: SyncPrefectClient, moment: datetime) -> bool:
-    """Whether a firing that was not missed is over, and so is every one that was."""
+    """Return whether a firing after a moment has ended, and all earlier ones too."""
     runs = runs_of(client, "okl-retrain/hours")
     over = [run for run in final(runs) if run.expected_start_time and run.expected_start_time > moment]
     return bool(over) and all(
@@ -216,7 +216,7 @@ def _some_over(client: SyncPrefectClient, name: str, least: int) -> list[FlowRun
 
 
 def silent(stack: Stack) -> None:
-    """Worker and run are killed at once: nobody is left to report it."""
+    """Kill worker and run together, so that nothing is left to report it."""
     with stack.client() as client:
         run = long_run(stack, client)
         for name in ("prefect-worker",):
@@ -226,16 +226,16 @@ def silent(stack: Stack) -> None:
         start = time.monotonic()
         wait_for(lambda: final([client.read_flow_run(run.id)]))
         print(f"\nworker and run were killed; given up after {time.monotonic() - start:.0f} s")
-        print(told(client.read_flow_run(run.id)))
-        again = begin_run(client)
+        print(describe(client.read_flow_run(run.id)))
+        again = start_run(client)
         wait_for(lambda: final([client.read_flow_run(again.id)]))
-        print("the next run\n" + told(client.read_flow_run(again.id)))
+        print("the next run\n" + describe(client.read_flow_run(again.id)))
         wait_for((stack.home / "notices.jsonl").exists)
     print((stack.home / "notices.jsonl").read_text())
 
 
 def main(parts: list[str]) -> None:
-    """Bring a stack up, do what is asked, and take it down."""
+    """Start a stack, run the requested parts, and stop it."""
     with tempfile.TemporaryDirectory(prefix="okl-schedule-") as folder:
         stack = Stack(Path(folder))
         stack.okl("up", "--workers", "1")

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.scs_coverage DATA_FOLDER [ROWS] [GAP]
 
-covtype_binary (the first ROWS of a seeded order, 200,000 unless said otherwise), standardised, in four uncompressed
+covtype_binary (the first ROWS of a seeded order, 200,000 by default), standardised, in four uncompressed
 shards, in 64 orthogonal frequencies of the Gaussian kernel, lam = 1e-3: one map, 100 seeds of samples. The optimum is
 LIBLINEAR's on all rows in the map, or the bound of Newton's method where LIBLINEAR stopped above it.
 """
@@ -32,7 +32,7 @@ LAM, FREQUENCIES, SEEDS = 1e-3, 64, 100
 
 
 def main() -> None:
-    """Print how often it held."""
+    """Print how often the certificate covers the excess."""
     folder, n_rows = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 200_000
     gap = float(sys.argv[3]) if len(sys.argv) > 3 else 0.02
     inputs, targets = standardised(folder, "covtype_binary", n_rows)
@@ -50,7 +50,7 @@ def main() -> None:
         print(f"{len(rows):,} rows, {rows.shape[1]} columns: LIBLINEAR {liblinear:.7f}, in {seconds:.1f} s;")
         print(f"Newton's method between {exact.bound:.7f} and {exact.objective:.7f}")
         best = min(liblinear, exact.bound)
-        held, excesses, bounds, attempts, sampled, exactly = 0, [], [], [], [], 0
+        covered, excesses, bounds, attempts, sampled, exactly = 0, [], [], [], [], 0
         for seed in range(SEEDS):
             learning = SubgradientSolver(Hinge(), GivenMap(feature_map), lam=LAM, gap=gap, seed=seed)
             *_, last = states(learning, data, execution)
@@ -60,15 +60,15 @@ def main() -> None:
             attempts.append(certificate["attempts"])
             sampled.append(certificate["rows_sampled"])
             exactly += certificate["exact"]
-            held += excesses[-1] <= bounds[-1]
-    print(f"gap {gap}: covered {held} of {SEEDS} seeds ({exactly} by all rows, exactly); the rest at 95% confidence")
+            covered += excesses[-1] <= bounds[-1]
+    print(f"gap {gap}: covered {covered} of {SEEDS} seeds ({exactly} by all rows, exactly); the rest at 95% confidence")
     print(f"  excess mean {np.mean(excesses):.5f} most {max(excesses):.5f}; bound mean {np.mean(bounds):.5f}")
     print(f"  bound over excess: median {np.median(np.divide(bounds, excesses)):.2f}; attempts most {max(attempts)};")
     print(f"  rows sampled median {np.median(sampled):,.0f} of {len(rows):,}")
 
 
 def objective(rows: FloatArray, signs: FloatArray, weights: FloatArray) -> float:
-    """Over all rows."""
+    """Return the objective over all rows."""
     scores = np.concatenate([part @ weights for part in np.array_split(rows, 16)])
     return float(np.maximum(0.0, 1.0 - signs * scores).mean() + 0.5 * LAM * weights @ weights)
 

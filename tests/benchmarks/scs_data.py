@@ -29,8 +29,8 @@ Doubles = NDArray[np.float64]
 class Mapped(NamedTuple):
     """rows (m, 2 N_FREQUENCIES) float32; targets (m,).
 
-    seconds_a_row : that the map takes on one thread, into memory that is there: a page that the system must find first
-    costs ten times what mapping its rows does, and would be as dear to any method
+    seconds_a_row : of the map on one thread, into memory that is already allocated: the first access to a page costs
+    ten times as much as mapping its rows, and would cost any method the same
     """
 
     rows: FloatArray
@@ -39,7 +39,7 @@ class Mapped(NamedTuple):
 
 
 def standardised(folder: str, name: str, n_rows: int | None = None) -> tuple[FloatArray, Doubles]:
-    """Inputs of mean 0 and spread 1, and targets, shuffled by seed 0; constant columns are 0."""
+    """Return inputs of mean 0 and spread 1, and targets, shuffled by seed 0; constant columns are 0."""
     stored = DataFolder(folder).rows(RowSelection(name, "binary"), "float32")
     order = np.random.default_rng(0).permutation(len(stored.targets))[:n_rows]
     inputs = stored.inputs[order].astype(np.float64)
@@ -49,12 +49,12 @@ def standardised(folder: str, name: str, n_rows: int | None = None) -> tuple[Flo
 
 
 def kernel_of(inputs: FloatArray) -> Gaussian:
-    """The Gaussian kernel at the median distance of the first rows."""
+    """Return the Gaussian kernel at the median distance of the first rows."""
     return Gaussian(median_distance(inputs[:SAMPLE]))
 
 
 def mapped(folder: str, name: str, n_rows: int | None = None, n_frequencies: int = N_FREQUENCIES) -> Mapped:
-    """A set in a map of the kernel."""
+    """Return a set in a map of the kernel."""
     inputs, targets = standardised(folder, name, n_rows)
     feature_map = draw_map("orthogonal", kernel_of(inputs), inputs.shape[1], n_frequencies, 0)
     transform_rows(feature_map, inputs[:256])
@@ -70,7 +70,7 @@ def mapped(folder: str, name: str, n_rows: int | None = None, n_frequencies: int
 
 
 def objective(data: Mapped, weights: Doubles, lam: float) -> float:
-    """lam / 2 |w|^2 + mean hinge on all rows."""
+    """Return lam / 2 |w|^2 + mean hinge on all rows."""
     scores = np.empty(len(data.rows))
     score_rows(scores, data.rows, np.ascontiguousarray(weights, dtype=np.float64))
     return float(0.5 * lam * weights @ weights + np.maximum(0.0, 1.0 - data.targets * scores).mean())

@@ -1,12 +1,12 @@
 """Growth of seconds with the rows: `python -m tests.benchmarks.scs_exponents DATA_FOLDER [PICTURE.svg [MOST_SECONDS]]`.
 
 Seconds on one thread until a method is within 1% of the optimum of its OWN objective on ALL rows, on 5,000 to 80,000
-rows of covtype_binary, lam = 1e-3, C = 1 / (lam rows): SCS and Newton's method in 256 Fourier features, whose
-computing counts, of the rows that were met; working sets and LIBSVM with the exact kernel, LIBSVM with its
-bias. LIBSVM is run once a size, with a cache of 6 GB and the loosest tolerance that comes to .25% on the least rows, as
-the same one is worth less on more of them: what it comes to there is certified by its own dual, and stands below the
-seconds, as it does for the others. The exponent is that of a line through the logarithms. A run that would take longer
-than MOST_SECONDS (1500), by the square of the rows, is left out.
+rows of covtype_binary, lam = 1e-3, C = 1 / (lam rows): SCS and Newton's method in 256 Fourier features, including
+the time to compute those of the rows used; working sets and LIBSVM with the exact kernel, LIBSVM with its bias. LIBSVM
+runs once per size, with a cache of 6 GB and the loosest tolerance that reaches .25% on the smallest size, as the same
+tolerance gives less accuracy on more rows: the accuracy it reaches is certified by its own dual, and printed below the
+seconds, as for the others. The exponent is the slope of a line through the logarithms. A run that would take longer
+than MOST_SECONDS (1500), extrapolated by the square of the rows, is left out.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _BLOCK = 1024
 
 
 class Reached(NamedTuple):
-    """Seconds, and how far above the optimum, in parts of it, at most."""
+    """Seconds, and a bound on the relative excess over the optimum."""
 
     seconds: float
     above: float
 
 
 def scs_seconds(folder: str, n_rows: int) -> Reached:
-    """In the map: of the first moment that is near enough."""
+    """Return the first moment of SCS in the map that is near enough."""
     data = mapped(folder, SET, n_rows)
     best = hinge_optimum(LAM, data.rows, data.targets, gap=1e-6).objective
     for moment in run(scs, data, 10.0, {}):
@@ -55,28 +55,28 @@ def scs_seconds(folder: str, n_rows: int) -> Reached:
 
 
 def newton_seconds(folder: str, n_rows: int) -> Reached:
-    """In the map: until the certified gap is 1%."""
+    """Run Newton's method in the map until the certified gap is 1%."""
     data = mapped(folder, SET, n_rows)
     start = time.perf_counter()
-    found = hinge_optimum(LAM, data.rows, data.targets, gap=NEAR)
-    return Reached(time.perf_counter() - start + data.seconds_a_row * n_rows, found.objective / found.bound - 1.0)
+    optimum = hinge_optimum(LAM, data.rows, data.targets, gap=NEAR)
+    return Reached(time.perf_counter() - start + data.seconds_a_row * n_rows, optimum.objective / optimum.bound - 1.0)
 
 
 def kernel_seconds(folder: str, n_rows: int) -> Reached:
-    """With the kernel, rows of which are computed when they are needed: until the certified gap is 1%."""
+    """Run working sets with the kernel, whose rows are computed on demand, until the certified gap is 1%."""
     inputs, targets = standardised(folder, SET, n_rows)
     start = time.perf_counter()
-    found = hinge_optimum(LAM, inputs, targets, kernel_of(inputs), gap=NEAR)
-    return Reached(time.perf_counter() - start, found.objective / found.bound - 1.0)
+    optimum = hinge_optimum(LAM, inputs, targets, kernel_of(inputs), gap=NEAR)
+    return Reached(time.perf_counter() - start, optimum.objective / optimum.bound - 1.0)
 
 
 def libsvm_seconds(tolerance: float, folder: str, n_rows: int) -> Reached:
-    """With the kernel and a bias."""
+    """Run LIBSVM with the kernel and a bias."""
     return libsvm(tolerance, *standardised(folder, SET, n_rows))
 
 
 def libsvm(tolerance: float, inputs: FloatArray, targets: Doubles) -> Reached:
-    """Until its tolerance is reached; its objective beside that of its dual, both in units of mean losses."""
+    """Run LIBSVM to a tolerance; compare its objective and its dual, both in units of mean losses."""
     m, kernel = len(targets), kernel_of(inputs)
     machine = SVC(C=1.0 / (LAM * m), gamma=0.5 / kernel.bandwidth**2, tol=tolerance, cache_size=CACHE_MEGABYTES)
     start = time.perf_counter()
@@ -84,19 +84,19 @@ def libsvm(tolerance: float, inputs: FloatArray, targets: Doubles) -> Reached:
     seconds = time.perf_counter() - start
     points, supports = machine.dual_coef_[0], inputs[machine.support_]
     scores = np.concatenate([kernel.matrix(inputs[k : k + _BLOCK], supports) @ points for k in range(0, m, _BLOCK)])
-    lost = np.maximum(0.0, 1.0 - targets * (scores + machine.intercept_[0])).mean()
-    half = 0.5 * LAM * points @ scores[machine.support_]
-    return Reached(seconds, float((half + lost) / (LAM * np.abs(points).sum() - half) - 1.0))
+    mean_hinge = np.maximum(0.0, 1.0 - targets * (scores + machine.intercept_[0])).mean()
+    penalty = 0.5 * LAM * points @ scores[machine.support_]
+    return Reached(seconds, float((penalty + mean_hinge) / (LAM * np.abs(points).sum() - penalty) - 1.0))
 
 
 def loosest_tolerance(folder: str) -> float:
-    """Of TOLERANCES, the first that comes near enough on the least rows, with something to spare."""
+    """Return the first of TOLERANCES that is near enough on the smallest size, with a margin."""
     inputs, targets = standardised(folder, SET, ROWS[0])
     return next(t for t in TOLERANCES if libsvm(t, inputs, targets).above <= NEAR / SPARE)
 
 
 def draw(lines: dict[str, list[tuple[int, float]]], path: str) -> None:
-    """Seconds against rows, both logarithmic, with the exponents."""
+    """Draw seconds against rows, both logarithmic, with the exponents."""
     figure = empty_figure(6.4, 4.2)
     axes = add_axes(figure, (1, 1, 1))
     for label, points in lines.items():
@@ -110,7 +110,7 @@ def draw(lines: dict[str, list[tuple[int, float]]], path: str) -> None:
 
 
 def exponent(points: list[tuple[int, float]]) -> float:
-    """The slope of the line through the logarithms; NaN of one point."""
+    """Return the slope of the line through the logarithms; NaN for one point."""
     if len(points) < 2:
         return float("nan")
     rows, seconds = np.log(np.array(points)).T
@@ -118,7 +118,7 @@ def exponent(points: list[tuple[int, float]]) -> float:
 
 
 def main(folder: str, picture: str = "", most_seconds: str = "1500") -> None:
-    """Print a line a method, and draw them."""
+    """Print a line per method, and draw them."""
     warm = standardised(folder, SET, 600)
     hinge_optimum(LAM, *warm, Gaussian(3.0))
     scs_seconds(folder, 600)

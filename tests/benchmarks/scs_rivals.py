@@ -2,10 +2,10 @@
 
 lam / 2 |w|^2 + mean hinge on ALL rows, lam = 1e-3, less its optimum (Newton's method to a certified relative gap
 of 1e-7), after .01 s to 3 s on one thread. Rows are 256 Fourier features, float32, in memory in a random order
-before the clock begins. A second block times the features alike: each method also pays for mapping every row that it
-has met by then, once (both keep mapped rows), into memory that is there. Both are tuned on the grids below: a line
-shows the least objective of any setting at each time. "as it is" is SCS with its own settings on every set. The last
-lines count the sets on which SCS is lower.
+before the clock begins. A second block includes the features: the time of each method also includes mapping every row
+that it has used so far, once (both keep mapped rows), into allocated memory. Both are tuned on the grids below: a line
+shows the least objective of any setting at each time. "as it is" is SCS with its default settings on every set. The
+last lines count the sets on which SCS is lower.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ ENOUGH = 1e-4
 
 
 class Moment(NamedTuple):
-    """A point on the way: seconds so far, rows that were met by then, weights."""
+    """A point of a run: seconds so far, rows used so far, weights."""
 
     seconds: float
     met: float
     weights: Doubles
 
 
-class Over(Exception):  # noqa: N818  (no error)
+class Over(Exception):  # noqa: N818  (not an error)
     """The time is over."""
 
 
 class Clock:
-    """Moments of a run; it stands still while one is kept."""
+    """Moments of a run; the clock is paused while one is stored."""
 
     def __init__(self, last: float) -> None:
         self.last, self.spent, self.moments = last, 0.0, list[Moment]()
         self.since = time.perf_counter()
 
     def note(self, weights: FloatArray, met: float) -> None:
-        """Keep a moment, or raise Over."""
+        """Store a moment, and raise Over after the last one."""
         self.spent += time.perf_counter() - self.since
         self.moments.append(Moment(self.spent, met, np.array(weights, dtype=np.float64)))
         if self.spent >= self.last:
@@ -66,14 +66,14 @@ class Clock:
 
 
 class InMemory(ColumnSource):
-    """Rows as they are, in the order of drawing: nothing is copied."""
+    """Rows in the order of drawing, without a copy."""
 
     def __post_init__(self) -> None:
         self._rows, self._known = self.inputs, len(self.inputs)
 
 
 def pegasos(data: Mapped, clock: Clock, **setting: Any) -> None:
-    """Steps without end."""
+    """Run Pegasos without a stop."""
     method, m = Pegasos(LAM, **setting), len(data.targets)
     for state in method.run_rows(data.rows, data.targets):
         drawn = state.progress.rows
@@ -82,7 +82,7 @@ def pegasos(data: Mapped, clock: Clock, **setting: Any) -> None:
 
 
 def scs(data: Mapped, clock: Clock, n_threads: int = 1, **setting: Any) -> None:
-    """Samples that grow to all rows, to the end of what float64 can tell apart."""
+    """Run SCS on samples that grow to all rows, to the precision of float64."""
     GeometricGrowth(confidence=None, **setting).fit(
         InMemory(data.rows, np.arange(len(data.rows)), n_threads=n_threads),
         data.targets,
@@ -92,7 +92,7 @@ def scs(data: Mapped, clock: Clock, n_threads: int = 1, **setting: Any) -> None:
 
 
 def run(method: Callable[..., None], data: Mapped, last: float, setting: dict[str, Any]) -> list[Moment]:
-    """Moments until the time is over, or nothing is left to do."""
+    """Return the moments until the time is over, or the method ends."""
     clock = Clock(last)
     with suppress(Over):
         method(data, clock, **setting)
@@ -100,12 +100,12 @@ def run(method: Callable[..., None], data: Mapped, last: float, setting: dict[st
 
 
 def curve(data: Mapped, moments: list[Moment], times: tuple[float, ...], a_row: float) -> list[float]:
-    """The objective on all rows of what is there at these times; a_row : seconds for each row that was met."""
+    """Return the objective on all rows at these times; a_row : seconds for each row used."""
     ready = np.array([moment.seconds + a_row * moment.met for moment in moments])
-    known: dict[int, float] = {-1: 1.0}
+    values: dict[int, float] = {-1: 1.0}
     for place in set(np.searchsorted(ready, times, side="right") - 1) - {-1}:
-        known[place] = objective(data, moments[place].weights, LAM)
-    return [known[place] for place in np.searchsorted(ready, times, side="right") - 1]
+        values[place] = objective(data, moments[place].weights, LAM)
+    return [values[place] for place in np.searchsorted(ready, times, side="right") - 1]
 
 
 def line(label: str, excess: list[float]) -> None:
@@ -114,26 +114,28 @@ def line(label: str, excess: list[float]) -> None:
 
 
 def runs_of(data: Mapped, last: float) -> dict[str, list[list[Moment]]]:
-    """Moments of each setting of each grid, and of SCS on two threads."""
-    found = {"pegasos": [run(pegasos, data, last, setting) for setting in PEGASOS]}
-    found["scs"] = [run(scs, data, last, setting) for setting in SCS]
-    found["scs, 2 threads"] = [run(scs, data, last, {"n_threads": 2})]
-    return found
+    """Return the moments of each setting of each grid, and of SCS on two threads."""
+    moments_by_method = {"pegasos": [run(pegasos, data, last, setting) for setting in PEGASOS]}
+    moments_by_method["scs"] = [run(scs, data, last, setting) for setting in SCS]
+    moments_by_method["scs, 2 threads"] = [run(scs, data, last, {"n_threads": 2})]
+    return moments_by_method
 
 
 def compare(
     data: Mapped, times: tuple[float, ...], runs: dict[str, list[list[Moment]]], solved: HingeOptimum, a_row: float
 ) -> dict[str, list[float]]:
-    """Print the curves of a set; the least excess of each method at each time."""
-    best, found = solved.objective, {}
+    """Print the curves of a set; return the least excess of each method at each time."""
+    best, least = solved.objective, {}
     for label, moments in runs.items():
-        excess = np.maximum(np.array([curve(data, some, times, a_row) for some in moments]) - best, 0.0)
-        found[label] = [float(value) for value in excess.min(axis=0)]
-        line(f"{label}, best of {len(moments)}" if len(moments) > 1 else label, found[label])
+        excess = np.maximum(
+            np.array([curve(data, curve_moments, times, a_row) for curve_moments in moments]) - best, 0.0
+        )
+        least[label] = [float(value) for value in excess.min(axis=0)]
+        line(f"{label}, best of {len(moments)}" if len(moments) > 1 else label, least[label])
         if label == "scs":
-            found["scs, as it is"] = [float(value) for value in excess[0]]
-            line("scs, as it is", found["scs, as it is"])
-    return found
+            least["scs, as it is"] = [float(value) for value in excess[0]]
+            line("scs, as it is", least["scs, as it is"])
+    return least
 
 
 def main(folder: str, *names: str) -> None:
@@ -153,12 +155,12 @@ def main(folder: str, *names: str) -> None:
         count(lower, "", excess)
         print(f"  with the features of rows met, {mapping:.2f} s for all")
         count(lower, ", features counted", compare(data, times, runs, solved, data.seconds_a_row))
-    for label, found in lower.items():
-        print(f"scs is lower {label}: {sum(found)} of {len(found)}")
+    for label, outcomes in lower.items():
+        print(f"scs is lower {label}: {sum(outcomes)} of {len(outcomes)}")
 
 
 def count(lower: dict[str, list[bool]], reading: str, excess: dict[str, list[float]]) -> None:
-    """Note whether SCS is lower at the last two times, and within 1e-4 at the one before the last."""
+    """Count whether SCS is lower at the last two times, and within 1e-4 at the second last."""
     for label, method in (("", "scs"), (" as it is", "scs, as it is")):
         theirs, ours = excess["pegasos"], excess[method]
         lower.setdefault(f"at the last time{reading}{label}", []).append(ours[-1] < theirs[-1])

@@ -1,11 +1,11 @@
-"""covtype_binary in eight shards, 1,000 columns: objective beside LIBLINEAR's, rounds, bytes, seconds, bits on workers.
+"""covtype_binary in eight shards, 1,000 columns: objective against LIBLINEAR's, rounds, bytes, time, bits on workers.
 
     python -m tests.benchmarks.scs_sharded DATA_FOLDER [optimum|bits|both] [ROWS]
 
-All 581,012 rows unless fewer are asked for, standardised, in 500 orthogonal frequencies of the Gaussian kernel, lam =
-1e-3. "optimum": to a gap of 1e-3 over all rows in one process; beside LIBLINEAR and Newton's method on the same
-features, each alone in a process of its own: LIBLINEAR takes 24 bytes a value, 14 GB of all rows. "bits": the
-same run in one process and on 1, 2 and 4 workers, and on two of which one is killed.
+All 581,012 rows by default, standardised, in 500 orthogonal frequencies of the Gaussian kernel, lam = 1e-3. "optimum":
+to a gap of 1e-3 over all rows in one process, compared with LIBLINEAR and Newton's method on the same features, each
+alone in a separate process: LIBLINEAR needs 24 bytes per value, 14 GB for all rows. "bits": the same run in one process
+and on 1, 2 and 4 workers, and on two of which one is killed.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ class Judged(NamedTuple):
 
 
 def solved(learning: SubgradientSolver, data: Dataset, execution: Execution, label: str) -> SubgradientState:
-    """The last state, with a line about how it came."""
+    """Print a line about a run, and return its last state."""
     start, before = time.perf_counter(), execution.traffic
     *_, last = states(learning, data, execution)
     seconds, after = time.perf_counter() - start, execution.traffic
     certificate, rounds = learning.certificate(last), after.rounds - before.rounds
-    kept = "exact" if certificate["exact"] else "95%"
+    level = "exact" if certificate["exact"] else "95%"
     sent, received = (after.bytes_sent - before.bytes_sent) / 1e6, (after.bytes_received - before.bytes_received) / 1e6
     print(
-        f"{label:12} objective {certificate['objective']:.6f} gap {certificate['gap']:.6f} ({kept}) {seconds:7.2f} s "
+        f"{label:12} objective {certificate['objective']:.6f} gap {certificate['gap']:.6f} ({level}) {seconds:7.2f} s "
         f"{certificate['iterations']:4} iterations {rounds:4} rounds, sent {sent:.2f} MB, "
         f"received {received:.2f} MB, read {certificate['bytes_read'] / 1e6:.1f} MB of files, "
         f"samples {certificate['samples']}",
@@ -78,17 +78,17 @@ def solved(learning: SubgradientSolver, data: Dataset, execution: Execution, lab
 
 
 def alone(work: Callable[..., Judged], *arguments: object) -> Judged:
-    """Done in a process of its own, whose memory is free again afterwards."""
+    """Run work in a separate process, whose memory is freed afterwards."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(work, arguments)
 
 
 def by_liblinear(data: Dataset, feature_map: FeatureMap) -> Judged:
-    """LIBLINEAR on all rows, its dual, without a bias; features are those of the shards, as float64."""
+    """Run LIBLINEAR's dual on all rows without a bias; features are those of the shards, as float64."""
     rows, signs, first = np.empty((data.rows("train"), feature_map.n_columns)), np.empty(data.rows("train")), 0
-    for part, some in mapped_parts(data, feature_map):
-        rows[first : first + len(some)], signs[first : first + len(some)] = part, some
-        first += len(some)
+    for part, part_signs in mapped_parts(data, feature_map):
+        rows[first : first + len(part_signs)], signs[first : first + len(part_signs)] = part, part_signs
+        first += len(part_signs)
     svc = LinearSVC(C=1.0 / (LAM * len(rows)), loss="hinge", fit_intercept=False, tol=TOLERANCE, max_iter=1000)
     start = time.perf_counter()
     svc.fit(rows, signs)
@@ -96,47 +96,47 @@ def by_liblinear(data: Dataset, feature_map: FeatureMap) -> Judged:
 
 
 def by_newton(data: Dataset, feature_map: FeatureMap) -> Judged:
-    """Newton's method on all rows, to a certified relative gap of 1e-5."""
+    """Run Newton's method on all rows, to a certified relative gap of 1e-5."""
     rows, signs = all_mapped(data, feature_map)
     start = time.perf_counter()
-    found = hinge_optimum(LAM, rows, signs, gap=1e-5)
-    return Judged(found.weights, found.bound, time.perf_counter() - start, found.reads, _peak())
+    solution = hinge_optimum(LAM, rows, signs, gap=1e-5)
+    return Judged(solution.weights, solution.bound, time.perf_counter() - start, solution.reads, _peak())
 
 
 def optimum(data: Dataset, feature_map: FeatureMap) -> None:
-    """The objective over all rows beside exact ones."""
+    """Compare the objective over all rows with exact ones."""
     with open_execution(0) as execution:
         learning = SubgradientSolver(Hinge(), GivenMap(feature_map), lam=LAM, gap=GAP)
         last = solved(learning, data, execution, "one process")
     newton = alone(by_newton, data, feature_map)
     print(f"a lower bound by Newton's method {newton.bound:.7f}")
-    found = {"Newton's method": newton, f"LIBLINEAR, tolerance {TOLERANCE:g}": alone(by_liblinear, data, feature_map)}
-    points = [last.descent.weights, *(one.weights for one in found.values())]
+    rivals = {"Newton's method": newton, f"LIBLINEAR, tolerance {TOLERANCE:g}": alone(by_liblinear, data, feature_map)}
+    points = [last.descent.weights, *(rival.weights for rival in rivals.values())]
     ours, *theirs = objectives(data, feature_map, points, LAM)
     print(f"{'over all rows':28} objective  SCS's above it    seconds alone  passes  peak memory")
     print(f"{'SCS':28} {ours:.7f}")
-    for (label, one), value in zip(found.items(), theirs, strict=True):
+    for (label, rival), value in zip(rivals.items(), theirs, strict=True):
         print(
-            f"{label:28} {value:.7f} {ours - value:15.7f} {one.seconds:13.1f} s {one.passes:6} "
-            f"{one.peak_gigabytes:9.1f} GB"
+            f"{label:28} {value:.7f} {ours - value:15.7f} {rival.seconds:13.1f} s {rival.passes:6} "
+            f"{rival.peak_gigabytes:9.1f} GB"
         )
     print(f"within 1e-3 of LIBLINEAR: {ours - theirs[-1] <= 1e-3}", flush=True)
 
 
 def same_bits(data: Dataset, feature_map: FeatureMap, folder: Path) -> None:
-    """The same run wherever it runs."""
+    """Compare the bits of the same run in one process and on workers."""
     learning = SubgradientSolver(Hinge(), GivenMap(feature_map), lam=LAM, gap=GAP)
     with open_execution(0) as execution:
         expected = bits(learning, solved(learning, data, execution, "one process"))
     for workers in (1, 2, 4):
         with open_execution(workers, threads=1) as execution:
             execution.sum(_nothing, data.split("train"), 0, sum)
-            found = solved(learning, data, execution, f"{workers} workers")
-            print(f"  same bits: {bits(learning, found) == expected}", flush=True)
+            state = solved(learning, data, execution, f"{workers} workers")
+            print(f"  same bits: {bits(learning, state) == expected}", flush=True)
     with open_execution(2, threads=1) as execution:
-        watched = Seeing(execution, {KILLED_ROUND}, worker_killed(folder))
+        observed = Seeing(execution, {KILLED_ROUND}, worker_killed(folder))
         start = time.perf_counter()
-        *_, last = states(learning, data, watched)  # type: ignore[arg-type]
+        *_, last = states(learning, data, observed)  # type: ignore[arg-type]
         killed, seconds = (folder / str(KILLED_ROUND) / "killed").exists(), time.perf_counter() - start
         same = bits(learning, last) == expected
         print(f"2 workers, one killed in round {KILLED_ROUND}: {killed}, {seconds:.2f} s\n  same bits: {same}")
@@ -150,8 +150,8 @@ def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def main(folder: str, what: str = "both", rows: str = str(ALL_ROWS)) -> None:
-    """Run what is asked for."""
+def main(folder: str, part: str = "both", rows: str = str(ALL_ROWS)) -> None:
+    """Run the requested parts."""
     inputs, targets = standardised(folder, "covtype_binary", int(rows))
     feature_map = draw_map("orthogonal", kernel_of(inputs), inputs.shape[1], FREQUENCIES, 0)
     with tempfile.TemporaryDirectory() as name:
@@ -159,9 +159,9 @@ def main(folder: str, what: str = "both", rows: str = str(ALL_ROWS)) -> None:
         pq.write_table(pa.table(columns), Path(name) / "source.parquet")
         data = in_shards(Path(name) / "source.parquet", Path(name) / "data", -(-len(targets) // N_SHARDS))
         print([shard.rows for shard in data.split("train")], "rows,", feature_map.n_columns, "columns", flush=True)
-        if what in ("optimum", "both"):
+        if part in ("optimum", "both"):
             optimum(data, feature_map)
-        if what in ("bits", "both"):
+        if part in ("bits", "both"):
             same_bits(data, feature_map, Path(name))
 
 

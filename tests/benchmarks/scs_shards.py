@@ -1,4 +1,4 @@
-"""What the benchmarks of sampled shards share: data sets in uncompressed shards, and all of their rows in a map."""
+"""Shared code of the benchmarks of sampled shards: data sets in uncompressed shards, and all of their rows in a map."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class GivenMap:
-    """A map that is there already: all seeds of a solver learn in the same one."""
+    """A given map: all seeds of a solver learn in the same one."""
 
     feature_map: FeatureMap
 
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """It."""
+        """Return the given map."""
         return self.feature_map, {}
 
 
 def made_up(rows: int, columns: int, seed: int) -> pa.Table:
-    """Two overlapping classes that a line does not part."""
+    """Return two overlapping classes that no line separates."""
     random = np.random.default_rng(seed)
     inputs = random.standard_normal((columns, rows), dtype=np.float32)
     score = np.sin(2.0 * inputs[0]) + inputs[1] * inputs[2] + 0.5 * random.standard_normal(rows, dtype=np.float32)
@@ -50,13 +50,13 @@ def made_up(rows: int, columns: int, seed: int) -> pa.Table:
 
 
 def in_shards(source: Path, folder: Path, rows_per_shard: int, scale: Any = "none") -> Dataset:
-    """A data set whose runs of rows can be read by themselves."""
+    """Ingest a data set whose ranges of rows can be read separately."""
     settings = IngestSettings(compression="none", rows_per_shard=rows_per_shard, scale=scale)
     return ingest(source, folder, settings).dataset
 
 
 def write_made_up(folder: Path, rows: int, columns: int, part: int = 500_000) -> Path:
-    """A source of so many rows, in parts."""
+    """Write a source of so many rows, in parts."""
     path = folder / "source.parquet"
     with pq.ParquetWriter(path, made_up(1, columns, 0).schema, compression="none") as writer:
         for index, first in enumerate(range(0, rows, part)):
@@ -65,7 +65,7 @@ def write_made_up(folder: Path, rows: int, columns: int, part: int = 500_000) ->
 
 
 def states(learning: SubgradientSolver, data: Dataset, execution: Execution) -> Iterator[SubgradientState]:
-    """The state after each step, until it is over."""
+    """Yield the state after each step, until the end."""
     state = learning.start(data, execution)
     yield state
     while learning.finished(state) is None:
@@ -74,7 +74,7 @@ def states(learning: SubgradientSolver, data: Dataset, execution: Execution) -> 
 
 
 def mapped_parts(data: Dataset, feature_map: FeatureMap) -> Iterator[tuple[FloatArray, Doubles]]:
-    """All training rows in the map, with their targets, group by group."""
+    """Yield all training rows in the map, with their targets, group by group."""
     for shard in data.split("train"):
         for group in range(len(shard.row_groups)):
             rows = read_rows(data, shard, (group,), feature_map.precision)
@@ -82,17 +82,17 @@ def mapped_parts(data: Dataset, feature_map: FeatureMap) -> Iterator[tuple[Float
 
 
 def all_mapped(data: Dataset, feature_map: FeatureMap) -> tuple[FloatArray, Doubles]:
-    """The same as one matrix."""
+    """Return all training rows in the map as one matrix, with their targets."""
     n = data.rows("train")
     rows, targets, first = np.empty((n, feature_map.n_columns), dtype=feature_map.precision), np.empty(n), 0
-    for part, some in mapped_parts(data, feature_map):
-        rows[first : first + len(some)], targets[first : first + len(some)] = part, some
-        first += len(some)
+    for part, part_targets in mapped_parts(data, feature_map):
+        rows[first : first + len(part_targets)], targets[first : first + len(part_targets)] = part, part_targets
+        first += len(part_targets)
     return as_compiled(rows, rows.dtype), targets
 
 
 def objectives(data: Dataset, feature_map: FeatureMap, points: list[FloatArray], lam: float) -> Doubles:
-    """lam/2 ||w||^2 + mean hinge over ALL rows, of each point: one pass."""
+    """Return lam/2 ||w||^2 + mean hinge over ALL rows of each point, in one pass."""
     stacked = np.stack(points).T
     losses: Doubles = np.zeros(len(points))
     for rows, targets in mapped_parts(data, feature_map):

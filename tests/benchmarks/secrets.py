@@ -1,9 +1,9 @@
-"""Secrets in what okl leaves behind: `python -m tests.benchmarks.secrets`.
+"""Secrets in files, objects and outputs of okl: `python -m tests.benchmarks.secrets`.
 
 A key of S3, an option of a cluster file and Prefect's login, while `okl up` runs: training on the workers of a cluster
 file, retraining and scoring at s3:// URLs, a deployment and its run, `okl down`. Then every file of the home folder
-(Prefect's database, logs, reports), every object in the bucket, every output and every command line of a process that
-was seen meanwhile is searched. Exit code 1 if a secret is anywhere but in the file of Prefect's login.
+(Prefect's database, logs, reports), every object in the bucket, every output and every command line of a process
+seen meanwhile is searched. Exit code 1 if a secret is anywhere but in the file of Prefect's login.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ def command_lines() -> Iterator[set[bytes]]:
     seen: set[bytes] = set()
     ended = threading.Event()
 
-    def look() -> None:
+    def collect() -> None:
         while not ended.wait(LOOK_SECONDS):
             for path in Path("/proc").glob("[0-9]*/cmdline"):
                 try:
                     seen.add(path.read_bytes())
-                except OSError:  # it has ended
+                except OSError:  # the process has ended
                     continue
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=collect)
     thread.start()
     try:
         yield seen
@@ -52,16 +52,16 @@ def command_lines() -> Iterator[set[bytes]]:
 
 
 def okl(outputs: list[bytes], *words: str) -> None:
-    """Run a command that must end well, and collect what it prints."""
-    done = subprocess.run([sys.executable, "-m", "flows.cli", *words], capture_output=True, check=False)
-    outputs += [done.stdout, done.stderr]
-    print(f"okl {' '.join(words)[:100]}: exit code {done.returncode}", flush=True)
-    if done.returncode:
-        raise SystemExit(done.stderr.decode()[-2000:])
+    """Run a command that must succeed, and collect what it prints."""
+    process = subprocess.run([sys.executable, "-m", "flows.cli", *words], capture_output=True, check=False)
+    outputs += [process.stdout, process.stderr]
+    print(f"okl {' '.join(words)[:100]}: exit code {process.returncode}", flush=True)
+    if process.returncode:
+        raise SystemExit(process.stderr.decode()[-2000:])
 
 
 def use(place: Path, option: str, outputs: list[bytes]) -> None:
-    """Run every command that has to do with a secret."""
+    """Run every command that uses a secret."""
     rows = land(place, "rows.parquet", content(1))
     cluster = place / "cluster.toml"
     cluster.write_text(
@@ -77,19 +77,19 @@ def use(place: Path, option: str, outputs: list[bytes]) -> None:
     okl(outputs, "retrain", "m", *places, *fast, "--key", "hour")
     locations.RemotePath("s3://models/in/day-2.parquet").put(land(place, "more.parquet", content(2)))
     okl(outputs, "deploy", places[0], "--retrain", "m", *places[1:], *fast, "--key", "hour")
-    done = subprocess.run(
+    process = subprocess.run(
         ["prefect", "deployment", "run", "okl-retrain/m", "--watch"], capture_output=True, check=False, timeout=300
     )
-    outputs += [done.stdout, done.stderr]
-    print(f"the deployment: exit code {done.returncode}", flush=True)
+    outputs += [process.stdout, process.stderr]
+    print(f"the deployment: exit code {process.returncode}", flush=True)
     registry = ["--registry", "s3://models/registry"]
     okl(outputs, "predict", "m@champion", "s3://models/in/day-2.parquet", *registry, "--out", "s3://models/scores")
     okl(outputs, "models", "show", "m", *registry)
     okl(outputs, "status")
 
 
-def found(secret: str, places: dict[str, bytes]) -> list[str]:
-    """Names of the places that have the secret."""
+def places_of(secret: str, places: dict[str, bytes]) -> list[str]:
+    """Return the names of the places that contain the secret."""
     return sorted({name for name, text in places.items() if secret.encode() in text})
 
 
@@ -118,10 +118,10 @@ def main() -> None:
     others = {f"output {at}": text for at, text in enumerate(outputs)} | {"command line": b"\n".join(lines)}
     print(f"{len(files)} files, {len(objects)} objects, {len(outputs)} outputs, {len(lines)} command lines")
     expected = {"key of S3": [], "option of the cluster file": [], "Prefect's login": ["home/prefect/login"]}
-    for (what, right), secret in zip(expected.items(), (key, option, login), strict=True):
-        where = found(secret, files | objects | others)
-        print(f"{what}: {', '.join(where) or 'nowhere'}")
-        if where != right:
+    for (label, expected_places), secret in zip(expected.items(), (key, option, login), strict=True):
+        where = places_of(secret, files | objects | others)
+        print(f"{label}: {', '.join(where) or 'nowhere'}")
+        if where != expected_places:
             sys.exit(1)
 
 

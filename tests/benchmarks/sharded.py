@@ -1,10 +1,10 @@
-"""Certified models on Dask with four shards: bits, bytes a round and shard, rounds an iteration, a killed worker.
+"""Certified models on Dask with four shards: bits, bytes per round and shard, rounds per iteration, a killed worker.
 
     python -m tests.benchmarks.sharded [ROWS]
     python -m tests.benchmarks.sharded covtype [ROWS] [C]
 
-Made-up rows (100,000 unless said otherwise) through 100 random frequencies; two workers of one thread each, beside one
-process. What crosses to a worker and back is counted by the execution itself, pickled. The second form measures
+Generated rows (100,000 by default) through 100 random frequencies; two workers of one thread each, compared with one
+process. The execution counts the pickled bytes sent and received. The second form measures
 Newton's method and FAPG to a gap of 1e-3, on rows of covtype (50,000) in eight shards through 500 frequencies (1,000
 columns) with C = 0.1; on one, two and four workers, and two of which one is killed.
 """
@@ -41,7 +41,7 @@ METHODS: tuple[MethodName, ...] = ("newton", "fapg")
 
 
 def made_up(folder: Path, n_rows: int) -> Dataset:
-    """Two overlapping classes in four shards."""
+    """Return two overlapping classes in four shards."""
     random = np.random.default_rng(7)
     inputs = random.normal(size=(n_rows, 20)).astype(np.float32)
     labels = (inputs @ random.normal(size=20) + 2.0 * random.normal(size=n_rows) > 1.0).astype(np.int64)
@@ -54,16 +54,16 @@ def made_up(folder: Path, n_rows: int) -> Dataset:
 
 
 def of(name: str) -> AcceleratedSolver:
-    """A solver of so many iterations, whatever the gap is then."""
+    """Return a solver that stops after ITERATIONS, at any gap."""
     learning = solver(name, 1e-12, iterations=ITERATIONS)
     return replace(learning, maps=FourierChoice(n_frequencies=FREQUENCIES))
 
 
 def measured(learning: AcceleratedSolver, data: Dataset, execution: Execution) -> tuple[tuple[object, ...], str]:
-    """The bits of a run, and a line about it."""
-    before, started = execution.traffic, time.perf_counter()
+    """Return the bits of a run, and a line about it."""
+    before, start = execution.traffic, time.perf_counter()
     state = last_state(learning, data, execution)
-    seconds, after = time.perf_counter() - started, execution.traffic
+    seconds, after = time.perf_counter() - start, execution.traffic
     rounds = after.rounds - before.rounds
     shards = len(data.split("train"))
     received = (after.bytes_received - before.bytes_received) / rounds / shards
@@ -76,7 +76,7 @@ def measured(learning: AcceleratedSolver, data: Dataset, execution: Execution) -
 
 
 def covtype(n_rows: int, C: float) -> None:
-    """Print a line a model, method and number of workers."""
+    """Print a line per model, method and number of workers."""
     cases = {
         (name, method): AcceleratedSolver(
             ModelTask(name, C), FourierChoice(n_frequencies=500), method=MethodChoice(method, 1e-3), seed=3

@@ -2,9 +2,9 @@
 
 OKL_DATA=... python -m tests.benchmarks.solved [--sets heart,german] [--models c-svm,dwd] [--rows 2000] [--method auto]
 
-A miss counts where an independent solver solves the same problem: clarabel for hinges, LIBLINEAR for smooth losses.
-A tenth of the solved problems is compared with that solver as well. Where it takes longer than --seconds, nothing is
-claimed: such problems are counted apart.
+A miss counts if an independent solver solves the same problem: clarabel for hinges, LIBLINEAR for smooth losses. A
+tenth of the solved problems are compared with that solver as well. Problems for which it takes longer than --seconds
+are counted separately.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SMALL = ("heart", "german", "diabetes", "australian", "ionosphere", "sonar", "sp
 
 
 def generated() -> Iterator[tuple[str, Doubles, Doubles]]:
-    """More columns than rows, repeated rows, a class of three rows, an unscaled number of the row."""
+    """Yield sets with an unscaled row number, repeated rows, a class of three rows, more columns than rows."""
     rng = np.random.default_rng(0)
     labels = np.where(rng.random(400) < 0.4, 1.0, -1.0)
     inputs = rng.standard_normal((400, 12)) + 0.5 * labels[:, np.newaxis]
@@ -50,7 +50,7 @@ def generated() -> Iterator[tuple[str, Doubles, Doubles]]:
 
 
 def data_sets(names: list[str], n_rows: int) -> Iterator[tuple[str, Any, Doubles]]:
-    """Name, dense or sparse inputs, and labels."""
+    """Yield name, dense or sparse inputs, and labels."""
     for name in names:
         inputs, labels = shared_rows(name)
         order = np.random.default_rng(0).permutation(len(labels))[:n_rows]
@@ -62,7 +62,7 @@ def data_sets(names: list[str], n_rows: int) -> Iterator[tuple[str, Any, Doubles
 
 
 def parameters(name: str, rows: Any) -> tuple[float, ...]:
-    """Values over the valid range; none where the model does not take such rows."""
+    """Return values over the valid range; none if the model does not accept such rows."""
     if parameter_of(name) == "C":
         return COSTS
     if name == "dwd":
@@ -77,7 +77,7 @@ def parameters(name: str, rows: Any) -> tuple[float, ...]:
 
 
 def independent(name: str, value: float, inputs: Any, labels: Doubles) -> float | None:
-    """Optimal objective by another solver, or None where it fails or there is none for the model."""
+    """Return the optimal objective by another solver, or None if it fails or the model has none."""
     dense = inputs.toarray() if sparse.issparse(inputs) else inputs
     if name == "c-svm":
         m, n = dense.shape
@@ -88,8 +88,8 @@ def independent(name: str, value: float, inputs: Any, labels: Doubles) -> float 
         settings = clarabel.DefaultSettings()
         settings.verbose, settings.time_limit = False, 20.0
         limits, cones = np.concatenate([-np.ones(m), np.zeros(m)]), [clarabel.NonnegativeConeT(2 * m)]
-        found = clarabel.DefaultSolver(quadratic, linear, sparse.csc_matrix(matrix), limits, cones, settings).solve()
-        return float(found.obj_val) if found.status == clarabel.SolverStatus.Solved else None
+        solution = clarabel.DefaultSolver(quadratic, linear, sparse.csc_matrix(matrix), limits, cones, settings).solve()
+        return float(solution.obj_val) if solution.status == clarabel.SolverStatus.Solved else None
     penalty = "l1" if name.startswith("l1-") else "l2"
     # LIBLINEAR does not reach more on raw columns at a large C
     common: dict[str, Any] = {"C": value, "tol": 1e-8 if penalty == "l2" else 1e-5, "max_iter": 3000}
@@ -114,24 +114,24 @@ def independent(name: str, value: float, inputs: Any, labels: Doubles) -> float 
     return float(size + value * losses.sum())
 
 
-def within(seconds: float, *given: Any) -> float | None:
-    """Return what `independent` returns, from a process that is ended after so many seconds.
+def within(seconds: float, *arguments: Any) -> float | None:
+    """Return what `independent` returns, from a process that is killed after so many seconds.
 
     Raises
     ------
-    TimeoutError : it had not ended
+    TimeoutError : the process had not ended
     """
     processes = get_context("fork")
     receiving, sending = processes.Pipe(duplex=False)
-    process = processes.Process(target=lambda: sending.send(independent(*given)))
+    process = processes.Process(target=lambda: sending.send(independent(*arguments)))
     process.start()
     sending.close()
     try:
         if not receiving.poll(seconds):
             raise TimeoutError
-        found: float | None = receiving.recv()
-        return found
-    except EOFError:  # it failed
+        result: float | None = receiving.recv()
+        return result
+    except EOFError:  # the solver failed
         return None
     finally:
         process.kill()
@@ -148,46 +148,47 @@ def main() -> None:
     parser.add_argument("--method", default="auto")
     parser.add_argument("--iterations", type=int, default=20_000)
     parser.add_argument("--seconds", type=float, default=20.0, help="of the independent solver, a problem")
-    given = parser.parse_args()
+    options = parser.parse_args()
     names = [
-        name for name in given.sets.split(",") if name and (Path(os.environ["OKL_DATA"]) / f"{name}.parquet").exists()
+        name for name in options.sets.split(",") if name and (Path(os.environ["OKL_DATA"]) / f"{name}.parquet").exists()
     ]
-    counts: dict[str, list[int]] = {name: [0, 0, 0, 0] for name in given.models.split(",")}
+    counts: dict[str, list[int]] = {name: [0, 0, 0, 0] for name in options.models.split(",")}
     seconds = dict.fromkeys(counts, 0.0)
-    method = MethodChoice(given.method, TOLERANCE, given.iterations)
-    for title, inputs, labels in data_sets(names, given.rows):
+    method = MethodChoice(options.method, TOLERANCE, options.iterations)
+    for title, inputs, labels in data_sets(names, options.rows):
         rows = SparseRows(inputs, labels) if sparse.issparse(inputs) else DenseRows(inputs, labels)
         for name in counts:
             for value in parameters(name, rows) if not (sparse.issparse(inputs) and name.startswith("mm-")) else ():
-                own: Any = {parameter_of(name): value}
-                problem = make_model(name, **own).problem(rows)
+                setting: Any = {parameter_of(name): value}
+                problem = make_model(name, **setting).problem(rows)
                 start = perf_counter()
                 state, outcome, _ = solve(problem, method)
                 seconds[name] += perf_counter() - start
-                proof = state.best_record.certificate
+                certificate = state.best_record.certificate
                 counts[name][0] += 1
-                # no end above the tolerance says that it is solved
-                assert outcome.converged == (proof.relative_gap <= TOLERANCE or "optimum is 0" in outcome.reason)
+                # no run that ends above the tolerance reports convergence
+                assert outcome.converged == (certificate.relative_gap <= TOLERANCE or "optimum is 0" in outcome.reason)
                 if outcome.converged and counts[name][0] % 10:
                     continue
                 peer = "no peer"
                 try:
-                    optimum = within(given.seconds, name, value, inputs, labels)
+                    optimum = within(options.seconds, name, value, inputs, labels)
                 except TimeoutError:
                     counts[name][3] += 1
-                    peer, optimum = f"the peer took over {given.seconds:g} s", None
-                slack = 1e-6 * max(abs(proof.primal), 1e-12)
-                wrong = optimum is not None and not (proof.dual - slack <= optimum)
+                    peer, optimum = f"the peer took over {options.seconds:g} s", None
+                slack = 1e-6 * max(abs(certificate.primal), 1e-12)
+                wrong = optimum is not None and not (certificate.dual - slack <= optimum)
                 if outcome.converged and not wrong:
                     continue
                 counts[name][1 if optimum is not None else 2] += 1
                 peer = peer if optimum is None else f"peer {optimum:.8g}"
                 print(
-                    f"miss: {name} {value:.4g} on {title}: {outcome.reason}; dual {proof.dual:.8g}; {peer}", flush=True
+                    f"miss: {name} {value:.4g} on {title}: {outcome.reason}; dual {certificate.dual:.8g}; {peer}",
+                    flush=True,
                 )
-    for name, (total, missed, unknown, late) in counts.items():
+    for name, (total, missed, unknown, slow) in counts.items():
         print(
-            f"{name:12} {total:4} problems, {missed} missed, {unknown} unsolved without a peer, {late} peers too "
+            f"{name:12} {total:4} problems, {missed} missed, {unknown} unsolved without a peer, {slow} peers too "
             f"slow, {seconds[name]:.1f} s"
         )
 

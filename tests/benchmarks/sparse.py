@@ -2,9 +2,9 @@
 
     python -m tests.benchmarks.sparse [--rows 5000000] [--folder FOLDER] [-- OPTIONS OF OKL TRAIN]
 
-Each row has one value 1 in each of 50 ranges of columns, from 8 to 8,000 columns wide, as frequent and rare words are.
-The class is the sign of a linear function with noise; the best possible share of right rows is printed. The file and
-the data set stay in FOLDER and are used again.
+Each row has one value 1 in each of 50 ranges of columns, from 8 to 8,000 columns wide, like frequent and rare words.
+The class is the sign of a linear function with noise; the best possible accuracy is printed. The file and the data
+set stay in FOLDER and are reused.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def write_rows(path: Path, n_rows: int) -> float:
     return n_right / n_rows
 
 
-def run(name: str, *words: str | Path) -> None:
+def run(name: str, *arguments: str | Path) -> None:
     """Run a command of okl, and print its seconds and the largest resident memory of its process."""
-    started = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "flows.cli", *map(str, words)])
+    start = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-m", "flows.cli", *map(str, arguments)])
     _, status, usage = os.wait4(process.pid, 0)
-    figures = {"command": name, "seconds": round(time.perf_counter() - started), "exit code": status >> 8}
+    figures = {"command": name, "seconds": round(time.perf_counter() - start), "exit code": status >> 8}
     print(json.dumps(figures | {"CPU seconds": round(usage.ru_utime), "MiB": usage.ru_maxrss // 1024}), flush=True)
 
 
@@ -63,15 +63,15 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--folder", type=Path, default=None)
     parser.add_argument("options", nargs="*")
-    given = parser.parse_args()
-    folder = given.folder or Path(tempfile.mkdtemp(prefix="okl-sparse-"))
+    options = parser.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="okl-sparse-"))
     folder.mkdir(parents=True, exist_ok=True)
-    source, data = folder / f"rows-{given.rows}.svm", folder / f"data-{given.rows}"
+    source, data = folder / f"rows-{options.rows}.svm", folder / f"data-{options.rows}"
     if not source.exists():
-        print(f"without noise {write_rows(source, given.rows):.2%} are right; {source}", flush=True)
+        print(f"without noise {write_rows(source, options.rows):.2%} are right; {source}", flush=True)
     if not data.exists():
         run("ingest", "ingest", source, data, "--holdout", "0.2")
-    run("train", "train", data, "--out", Path(tempfile.mkdtemp(dir=folder)) / "run", *given.options)
+    run("train", "train", data, "--out", Path(tempfile.mkdtemp(dir=folder)) / "run", *options.options)
 
 
 if __name__ == "__main__":

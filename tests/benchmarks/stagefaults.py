@@ -1,10 +1,10 @@
-"""Faults at each stage of a recorded run in the foreground: the model is saved, or there is one sentence.
+"""Faults at each stage of a recorded run in the foreground: the model is saved, or one sentence is printed.
 
     python -m tests.benchmarks.stagefaults [FAULT,...|all [STAGE,...]]
 
-Needs root, for file systems in memory. `okl train --record` runs against the server of `okl up`, and waits where a
-stage begins (the last one, record, is the end of the record) until the fault has been made: its server is killed and
-started again by its supervisor, killed for good, hung, or replaced by another program; `okl down`; the disk of OKL_HOME
+Needs root, for file systems in memory. `okl train --record` runs against the server of `okl up`, and waits at the
+start of a stage (the last one, record, is the end of the record) until the fault is injected: its server is killed and
+restarted by its supervisor, killed for good, hung, or replaced by another program; `okl down`; the disk of OKL_HOME
 is full ("disk"), or also that of the output ("both disks"). A success has the bits of an undisturbed run and at most
 one line of warning. Only with both disks full may a run fail, by one sentence, and the model must be saved if there was
 room for it. Prints a row for each run (fault, stage, exit code, saved model, seconds since the fault) and what the run
@@ -40,7 +40,7 @@ OKL = (sys.executable, "-m", "flows.cli")
 
 
 def wait_at(stage: str, *words: str) -> None:
-    """Run the command in this process; where the stage begins, print a line and wait for one on standard input."""
+    """Run the command in this process; at the start of the stage, print a line and wait for one on standard input."""
     from flows.cli import main
     from flows.foreground import FollowedRun, Recorder
     from okl.runs.run import Run
@@ -55,7 +55,7 @@ def wait_at(stage: str, *words: str) -> None:
 
     def perform_stage(run: Run, name: str) -> dict[str, object]:  # type: ignore[type-arg]
         if name == stage:
-            followed.wait(MOST_SECONDS)  # Prefect has recorded the stages before: its import takes seconds
+            followed.wait(MOST_SECONDS)  # Prefect has recorded the previous stages: its import takes seconds
             reached()
         return perform(run, name)
 
@@ -75,20 +75,20 @@ def wait_at(stage: str, *words: str) -> None:
     main()
 
 
-# Faults, each a block in which it holds
+# Faults, each a context in which it is present
 
 
 class Stack:
-    """Stack of a home folder, which is on a disk of its own as the folder of the outputs."""
+    """Stack of a home folder; the home and the folder of the outputs are each on a separate disk."""
 
     def __init__(self, home: Path, output: Path) -> None:
         self.home, self.output = home, output
         self.environment = child_environment(OKL_HOME=str(home))
 
     def okl(self, *words: str) -> None:
-        done = subprocess.run([*OKL, *words], env=self.environment, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"okl {' '.join(words)}: {done.stderr}")
+        process = subprocess.run([*OKL, *words], env=self.environment, capture_output=True, text=True, check=False)
+        if process.returncode:
+            raise RuntimeError(f"okl {' '.join(words)}: {process.stderr}")
 
     @property
     def state(self) -> StackState:
@@ -172,7 +172,7 @@ FAULTS: dict[str, Callable[[Stack], object]] = {
 
 
 def disturbed(stack: Stack, rows: Path, fault: str, stage: str, whole: str) -> str:
-    """Run `okl train` with a fault from a stage on; print a row and return what is wrong, "" for nothing."""
+    """Run `okl train` with a fault from a stage on; print a row and return the failed checks, "" for none."""
     out = stack.output / f"{fault.replace(' ', '-')}-{stage}"
     words: Words = ("train", str(rows), "--target", "y", "--out", str(out), "--record", *SMALL)
     command = [sys.executable, "-m", "tests.benchmarks.stagefaults", "wait", stage, *words]
@@ -190,8 +190,8 @@ def disturbed(stack: Stack, rows: Path, fault: str, stage: str, whole: str) -> s
             late, (_, err) = f"still running after {MOST_SECONDS:.0f} s", process.communicate()
         seconds = time.monotonic() - start
     lines = without_notice(err).splitlines()
-    kept = next((path for path in (out, out.with_name(f"{out.name}-so-far")) if (path / "model").is_dir()), None)
-    saved = "no" if kept is None else "equal bits" if model_digest(kept) == whole else "OTHER BITS"
+    saved_run = next((path for path in (out, out.with_name(f"{out.name}-so-far")) if (path / "model").is_dir()), None)
+    saved = "no" if saved_run is None else "equal bits" if model_digest(saved_run) == whole else "OTHER BITS"
     print(f"{fault:10s}  {stage:8s}  {process.returncode}  {saved:10s}  {seconds:5.1f} s", *lines, sep="\n    ")
     errors = sum(entry.startswith("Error: ") for entry in lines)
     for folder in stack.output.iterdir():
@@ -212,7 +212,7 @@ def disturbed(stack: Stack, rows: Path, fault: str, stage: str, whole: str) -> s
 
 
 def main(faults: str = "all", stages: str = ",".join(STAGES)) -> int:
-    """Make the faults; return how many runs went wrong."""
+    """Inject the faults; return how many runs failed a check."""
     chosen, wrong = list(FAULTS) if faults == "all" else faults.split(","), 0
     with tempfile.TemporaryDirectory(prefix="okl-stages-") as name, ExitStack() as blocks:
         folder = Path(name)
@@ -226,9 +226,9 @@ def main(faults: str = "all", stages: str = ",".join(STAGES)) -> int:
         for fault in chosen:
             for stage in stages.split(","):
                 stack.okl("up", "--workers", "1")
-                if said := disturbed(stack, rows, fault, stage, whole):
+                if failures := disturbed(stack, rows, fault, stage, whole):
                     wrong += 1
-                    print(f"  WRONG: {said}", flush=True)
+                    print(f"  WRONG: {failures}", flush=True)
     print(f"{wrong} wrong")
     return wrong
 

@@ -14,8 +14,8 @@ STEADY = 1.25  # median over least, at most
 def wait_for_idle_cores(patience_seconds: float) -> float:
     """Wait until the cores are idle, at most some seconds; returns the percentage in use at the end.
 
-    Also after the benchmark's own peers: BLAS workers go on spinning for a while when their product is done, and would
-    take a core from whoever is measured next.
+    Also needed after the benchmark's own peers: BLAS workers keep spinning for a while after their product, and would
+    take a core from the next measurement.
     """
     end = monotonic() + patience_seconds
     while True:
@@ -27,7 +27,7 @@ def wait_for_idle_cores(patience_seconds: float) -> float:
 def verdict(
     value: float, spreads: Sequence[float], busy: float, at_least: float | None = None, at_most: float | None = None
 ) -> str:
-    """met, MISSED, or INCONCLUSIVE with the reason: never met or missed by an unsteady measurement.
+    """Return met, MISSED, or INCONCLUSIVE with the reason; an unsteady measurement is never met or missed.
 
     spreads : median over least of each series that value is made of; busy : largest percentage in use beforehand
     """

@@ -1,4 +1,4 @@
-"""Tables of text, dates and gaps, and sparse text folded into few columns: what they are worth, and what they cost.
+"""Tables of text, dates and gaps, and sparse text folded into few columns: accuracy and cost.
 
 python -m tests.benchmarks.tables [ROWS]
 """
@@ -35,7 +35,7 @@ TIMES = 3
 
 
 def seconds_of(work: Callable[[int], Any]) -> float:
-    """The least of a few times, in seconds."""
+    """Return the least of a few times, in seconds."""
     times = []
     for number in range(TIMES):
         start = time.perf_counter()
@@ -44,13 +44,13 @@ def seconds_of(work: Callable[[int], Any]) -> float:
     return min(times)
 
 
-def ingest_into(source: Path, made: list[Path], number: int) -> None:
-    """One of several times."""
-    ingest(source, made[number], IngestSettings())
+def ingest_into(source: Path, folders: list[Path], number: int) -> None:
+    """Ingest into the folder of this repetition."""
+    ingest(source, folders[number], IngestSettings())
 
 
-def text_beside_codes(folder: Path, rows: int) -> None:
-    """The same rows with text, and with its 50 values as numbers, as Parquet and as CSV: seconds and bytes."""
+def compare_text_and_codes(folder: Path, rows: int) -> None:
+    """Print seconds and bytes of rows with text, and with its 50 values as numbers, as Parquet and as CSV."""
     random = np.random.default_rng(0)
     numbers = {f"x{j}": np.round(random.normal(size=rows), 6) for j in range(20)} | {"y": random.integers(0, 2, rows)}
     code = random.integers(0, 50, rows)
@@ -60,9 +60,9 @@ def text_beside_codes(folder: Path, rows: int) -> None:
         pacsv.write_csv(table, folder / f"{name}.csv")
         for ending in ("parquet", "csv"):
             source = folder / f"{name}.{ending}"
-            made = [folder / f"{name}-{ending}-{number}" for number in range(TIMES)]
-            seconds = seconds_of(partial(ingest_into, source, made))
-            data = open_dataset(made[0])
+            folders = [folder / f"{name}-{ending}-{number}" for number in range(TIMES)]
+            seconds = seconds_of(partial(ingest_into, source, folders))
+            data = open_dataset(folders[0])
             size = sum(shard.size_bytes for shard in data.shards) / rows
             print(
                 f"{name} as {ending}: {data.schema.n_features} inputs, {seconds:.2f} s, {rows / seconds:,.0f} rows a "
@@ -71,18 +71,18 @@ def text_beside_codes(folder: Path, rows: int) -> None:
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB")
 
 
-def mixed_beside_numbers(folder: Path) -> None:
-    """Test accuracy on made-up rows of all kinds, and of their numbers alone."""
+def compare_mixed_and_numbers(folder: Path) -> None:
+    """Print the test accuracy on generated rows of all kinds, and on their numbers alone."""
     mixed(20_000).to_csv(folder / "mixed.csv", index=False)
     for name, drop in (("all columns", ()), ("numbers alone", ("city", "job", "at"))):
-        asked = {"target": "label", "missing": "mean", "dates": "parts", "scale": "standard", "drop": drop}
-        values = {"data": str(folder / "mixed.csv"), "out": str(folder / name), "ingest": asked}
+        ingest_settings = {"target": "label", "missing": "mean", "dates": "parts", "scale": "standard", "drop": drop}
+        values = {"data": str(folder / "mixed.csv"), "out": str(folder / name), "ingest": ingest_settings}
         result = train(settings_from(TrainSettings, values, "tables"))
         print(f"{name}: {result['test']['accuracy']:.3f} of the test rows right")
 
 
 def folded(folder: Path) -> None:
-    """A linear C-SVM on sparse rows folded into few columns beside LinearSVC on the rows themselves."""
+    """Compare a linear C-SVM on sparse rows folded into few columns with LinearSVC on the rows themselves."""
     random = np.random.default_rng(0)
     share = np.arange(1, SPARSE_COLUMNS + 1) ** -0.9
     columns = random.permutation(SPARSE_COLUMNS)[
@@ -98,23 +98,23 @@ def folded(folder: Path) -> None:
     for name, part in (("learn", slice(cut)), ("test", slice(cut, None))):
         dump_svmlight_file(rows[part], target[part], str(folder / f"{name}.svm"), zero_based=False)
     for n_columns in (256, 1024, 4096):
-        asked = {"hash_columns": n_columns}
+        ingest_settings = {"hash_columns": n_columns}
         out = folder / f"folded-{n_columns}"
         options = {"solver": "c-svm", "kernel": "linear", "data": str(folder / "learn.svm"), "out": str(out)}
         start = time.perf_counter()
-        train(settings_from(TrainSettings, options | {"ingest": asked}, "tables"))
+        train(settings_from(TrainSettings, options | {"ingest": ingest_settings}, "tables"))
         seconds = time.perf_counter() - start
-        given = {"model": str(out / "model"), "source": str(folder / "test.svm")}
-        accuracy = evaluate_model(settings_from(EvaluateSettings, given, "tables"))["metrics"]["accuracy"]
+        evaluation = {"model": str(out / "model"), "source": str(folder / "test.svm")}
+        accuracy = evaluate_model(settings_from(EvaluateSettings, evaluation, "tables"))["metrics"]["accuracy"]
         size = sum(shard.size_bytes for shard in open_dataset(out / "data").shards) / cut
         print(f"folded into {n_columns}: {accuracy:.3f} right, {seconds:.1f} s, {size:.0f} bytes a row")
 
 
 def main(rows: int = 1_000_000) -> None:
-    """Print a line for each way."""
+    """Run the three comparisons."""
     with tempfile.TemporaryDirectory(prefix="okl-tables-") as name:
-        text_beside_codes(Path(name), rows)
-        mixed_beside_numbers(Path(name))
+        compare_text_and_codes(Path(name), rows)
+        compare_mixed_and_numbers(Path(name))
         folded(Path(name))
 
 

@@ -1,13 +1,13 @@
-"""Two workers against one, on `mix` and on FAPG's `sum`, beside what this machine allows: ratios in one run, in turn.
+"""Two workers against one, on `mix` and on FAPG's `sum`, and this machine's limit: ratios in one run, interleaved.
 
     python -m tests.benchmarks.workers [CASE[,CASE ...]|all] [REPEATS] [SHARE]
 
-Each worker is a process of one thread, as `okl train --workers` starts them, so one worker is one core at work. One
-cluster of two and one of one; the same learning goes through both. Rows are made up, in four shards; CASE is one of
-`CASES` of workers_cases, with a SHARE (1 unless said otherwise) of its rows. Bits are compared; medians of REPEATS (5).
+Each worker is a process of one thread, as `okl train --workers` starts them, so one worker is one core at work. The
+same learning runs on a cluster of two and on one of one. Rows are generated, in four shards; CASE is one of `CASES` of
+workers_cases, with a SHARE (1 by default) of its rows. Bits are compared; medians of REPEATS (5).
 
-The limit: the very same calls, recorded, are made anew by two plain processes and by one, in turn with the rest, with
-no engine, no rounds to wait for and no caller. Cores that share memory, cache or a host give less than twice of one.
+The limit: the same recorded calls are repeated by two plain processes and by one, interleaved with the rest, without
+engine, rounds and caller. Two cores that share memory, cache or a host are less than twice as fast as one.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ os.environ.setdefault("OKL_RESIDENT_BYTES", str(2**31))
 Learn = Callable[[], float]
 
 
-def learnt(solver: Solver[Any], data: Dataset, execution: Execution) -> tuple[dict[str, bytes], float]:
-    """What a run learns, to the bit, and the seconds after its start."""
+def learn(solver: Solver[Any], data: Dataset, execution: Execution) -> tuple[dict[str, bytes], float]:
+    """Return the bits that a run learns, and the seconds after its start."""
     state = solver.start(data, execution)
     start = time.perf_counter()
     while solver.finished(state) is None:
@@ -57,7 +57,7 @@ def learnt(solver: Solver[Any], data: Dataset, execution: Execution) -> tuple[di
 
 
 class Recorder(LocalExecution):
-    """Notes the calls of rounds as bytes: before the first step, and after."""
+    """Records the calls of rounds as bytes: before the first step, and after."""
 
     def __init__(self) -> None:
         super().__init__(2)
@@ -80,7 +80,7 @@ class Calls:
 
     @classmethod
     def of(cls, solver: Solver[Any], data: Dataset) -> Calls:
-        """Those of a run in this process."""
+        """Record the calls of a run in this process."""
         with closing(Recorder()) as recorder:
             state = solver.start(data, recorder)
             n_before = len(recorder.calls)
@@ -89,17 +89,17 @@ class Calls:
         return cls(recorder.calls[:n_before], recorder.calls[n_before:])
 
 
-def answer_plainly(pipe: Connection, calls: Calls, held_bytes: int) -> None:
-    """In a process of its own: make all calls for the shards that come, say when the first step is near, and go on."""
+def repeat_calls(pipe: Connection, calls: Calls, held_bytes: int) -> None:
+    """Make all calls for the received shards in this process; signal before the first step, and continue."""
     process_cache().limit(held_bytes)
     while (shards := pipe.recv()) is not None:
         with one_blas_thread():
-            for some in (calls.before, calls.after):
-                for work, value in map(pickle.loads, some):
+            for calls_of_part in (calls.before, calls.after):
+                for work, value in map(pickle.loads, calls_of_part):
                     for shard in shards:
                         work(shard, value)
                 pipe.send(None)
-                if some is calls.before:
+                if calls_of_part is calls.before:
                     pipe.recv()
 
 
@@ -111,13 +111,13 @@ class Plain:
         context = multiprocessing.get_context("spawn")
         self._pipes = []
         for _ in range(2):
-            here, there = context.Pipe()
-            process = context.Process(target=answer_plainly, args=(there, calls, held_bytes), daemon=True)
+            near_end, far_end = context.Pipe()
+            process = context.Process(target=repeat_calls, args=(far_end, calls, held_bytes), daemon=True)
             process.start()
-            self._pipes.append((here, process))
+            self._pipes.append((near_end, process))
 
     def seconds(self, n_processes: int) -> float:
-        """Of all calls after the first step, shared out as the engine does."""
+        """Return the seconds of all calls after the first step, assigned to processes as by the engine."""
         rows = [shard.rows for shard in self._shards]
         batches = assign_shards(rows, [None] * len(rows), tuple(map(str, range(n_processes))))
         pipes = [pipe for pipe, _ in self._pipes[:n_processes]]
@@ -133,7 +133,7 @@ class Plain:
         return time.perf_counter() - start
 
     def close(self) -> None:
-        """End them."""
+        """End the processes."""
         for pipe, process in self._pipes:
             pipe.send(None)
             process.join()
@@ -141,37 +141,37 @@ class Plain:
 
 def compare(name: str, case: Case, data: Dataset, both: DaskExecution, one: DaskExecution, repeats: int) -> None:
     """Print the ratios of a case."""
-    solver, held = case.solver(), process_cache().limit_bytes if case.held_bytes is None else case.held_bytes
-    for there in (both, one):
-        there.hold(held)
-    plain = Plain(Calls.of(solver, data), data, held)
-    expected = [learnt(solver, data, there)[0] for there in (both, one)]
+    solver, held_bytes = case.solver(), process_cache().limit_bytes if case.held_bytes is None else case.held_bytes
+    for cluster in (both, one):
+        cluster.hold(held_bytes)
+    plain = Plain(Calls.of(solver, data), data, held_bytes)
+    expected = [learn(solver, data, cluster)[0] for cluster in (both, one)]
     assert expected[0] == expected[1], "the same bits"
     runs: dict[str, Learn] = {
-        "one": lambda: learnt(solver, data, one)[1],
-        "two": lambda: learnt(solver, data, both)[1],
+        "one": lambda: learn(solver, data, one)[1],
+        "two": lambda: learn(solver, data, both)[1],
         "plain one": lambda: plain.seconds(1),
         "plain two": lambda: plain.seconds(2),
     }
     plain.seconds(1), plain.seconds(2)
-    taken: dict[str, list[float]] = {kind: [] for kind in runs}
+    seconds_by_kind: dict[str, list[float]] = {kind: [] for kind in runs}
     for _ in range(repeats):
         for kind, run in runs.items():
-            taken[kind].append(run())
+            seconds_by_kind[kind].append(run())
     plain.close()
-    at = {kind: float(np.median(seconds)) for kind, seconds in taken.items()}
+    medians = {kind: float(np.median(seconds)) for kind, seconds in seconds_by_kind.items()}
     for kind, before in (("workers", ""), ("plain processes, the limit", "plain ")):
-        ratios = np.array(taken[f"{before}one"]) / np.array(taken[f"{before}two"])
+        ratios = np.array(seconds_by_kind[f"{before}one"]) / np.array(seconds_by_kind[f"{before}two"])
         wanted = "" if before or case.wanted is None else f"; at least {case.wanted} wanted"
         print(
-            f"{name}, {kind}: one {at[before + 'one']:.2f} s, two {at[before + 'two']:.2f} s: "
+            f"{name}, {kind}: one {medians[before + 'one']:.2f} s, two {medians[before + 'two']:.2f} s: "
             f"{np.median(ratios):.2f} times as fast ({ratios.min():.2f} to {ratios.max():.2f}{wanted})",
             flush=True,
         )
 
 
 def main(which: str = "all", repeats: str = "5", share: str = "1") -> None:
-    """Two lines a case."""
+    """Print two lines per case."""
     with tempfile.TemporaryDirectory() as folder:
         for number, name in enumerate(CASES if which == "all" else which.split(",")):
             case = CASES[name]

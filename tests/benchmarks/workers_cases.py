@@ -1,4 +1,4 @@
-"""What tests.benchmarks.workers compares, case by case: narrow and wide maps, rows held in memory and mapped anew."""
+"""Cases of tests.benchmarks.workers: narrow and wide maps, rows held in memory or mapped in every round."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Case:
 
     verb : "mix", FOGD in 8 rounds a pass; or "sum", FAPG on a C-SVM, 10 iterations
     frequencies : of the map, which has twice as many columns; rows : made up
-    wanted : times as fast as one worker; None where nothing is asked for
+    wanted : least speed-up over one worker; None for no limit
     held_bytes : of rows that a process may hold between rounds; None: all of them
     """
 
@@ -32,7 +32,7 @@ class Case:
     held_bytes: int | None = None
 
     def solver(self) -> Solver[Any]:
-        """That learns."""
+        """Return the solver of the case."""
         if self.verb == "mix":
             maps = FourierChoice(n_frequencies=self.frequencies, bandwidth=3.0)
             factory = LinearFactory(maps, make_loss("hinge"), step_size=0.1)
@@ -48,4 +48,4 @@ CASES = {
     "sum wide": Case("sum", 500, 160_000, 1.6),
     "sum anew": Case("sum", 100, 600_000, 1.6, 0),
 }
-"""`sum anew`: rows that fit no memory are read and mapped in every round, which is what clusters are for."""
+"""`sum anew`: rows that do not fit into memory are read and mapped in every round, the typical use of clusters."""

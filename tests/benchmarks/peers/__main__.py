@@ -18,9 +18,9 @@ from tests.benchmarks.peers.page import text_summary
 from tests.benchmarks.peers.run import BenchSettings, Stage, bench
 
 
-def main(words: list[str] | None = None) -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark; print verdicts, progress on standard error. Exit code 2 for a bad option or bad data."""
-    options = _parser().parse_args(words)
+    options = _parser().parse_args(arguments)
     try:
         settings = BenchSettings(
             data=local_location("--data", options.data) if options.data else "",

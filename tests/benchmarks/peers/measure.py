@@ -1,9 +1,9 @@
-"""Processes that measure: a `Job` goes in and an `Answer` comes out, a line of JSON each.
+"""Processes that measure: each reads `Job`s and writes `Answer`s, a line of JSON each.
 
     python -m tests.benchmarks.peers.measure    # what `Measuring` starts
 
 The process imports what a system needs, and fits a few rows, before anything is timed: only solvers are timed, as in
-benchopt. A fit that takes too long ends the process by a signal's own default, which no library can hold up.
+benchopt. A fit that takes too long ends the process by the default action of a signal, which no library can delay.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from tests.benchmarks.peers.systems import Entrant, find
 class Job:
     """One configuration to be fitted and scored.
 
-    rows : "sample" for some training rows alone, split anew; "all" for all of them, and the test rows
-    limit_seconds : of the processor, for one fit and its predictions; the process is ended by then
-    spend_seconds : fits are repeated until so many are spent, over all splits, 9 times each at most; the median counts
+    rows : "sample" for some training rows with a split of their own; "all" for all of them, and the test rows
+    limit_seconds : of the processor, for one fit and its predictions; the process is killed then
+    spend_seconds : fits are repeated until so many are spent, over all splits, at most 9 times each; the median is used
     """
 
     folder: str
@@ -53,25 +53,25 @@ class Job:
     spend_seconds: float
 
     def line(self) -> str:
-        """As JSON."""
+        """Return the fields as JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def parse(cls, line: str) -> Job:
-        """From JSON."""
+        """Read the fields from JSON."""
         return cls(**json.loads(line))
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What was measured, or why nothing was.
+    """A measurement, or the reason why there is none.
 
-    outcome : "done", "time-out" or "failed"; reason : in words, of what is not done
-    fit_seconds, predict_seconds : of the clock, medians over splits, None if not done, as all that follow
-    fit_cpu_seconds : of the processor, of all threads, means: what hardly depends on what else the machine does
+    outcome : "done", "time-out" or "failed"; reason : in words, unless done
+    fit_seconds, predict_seconds : of the clock, medians over splits, None if not done, like all the following
+    fit_cpu_seconds : of the processor, of all threads, means: hardly affected by other work on the machine
     score : share of right predictions, or R2; loss : share of wrong ones, or the mean squared error in units of the
         training targets' variance; means over splits
-    base_memory_bytes, peak_memory_bytes : of the process, before the fits and at most
+    base_memory_bytes, peak_memory_bytes : of the process, before the fits and at the peak
     """
 
     outcome: str
@@ -90,33 +90,33 @@ class Answer:
     version: str = ""
 
     def line(self) -> str:
-        """As JSON."""
+        """Return the fields as JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def parse(cls, line: str) -> Answer:
-        """From JSON."""
+        """Read the fields from JSON."""
         return cls(**json.loads(line))
 
 
-# waiting threads of OpenMP let others run; spinning ones would slow themselves down beside other work
-CALM = {"OMP_WAIT_POLICY": "passive", "PYTHONWARNINGS": "ignore"}
+# waiting threads of OpenMP yield; spinning ones would be slowed down by other work
+PASSIVE_WAIT = {"OMP_WAIT_POLICY": "passive", "PYTHONWARNINGS": "ignore"}
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LOKY_MAX_CPU_COUNT")
 ENDED = {-signal.SIGPROF: "of the processor", -signal.SIGALRM: "of waiting for it"}
-ROOT = Path(__file__).parents[3]  # of the checkout: `tests` is importable there
-LAST_WORDS = 200  # characters of what a process said before it died
+ROOT = Path(__file__).parents[3]  # of the checkout, from which `tests` can be imported
+LAST_WORDS = 200  # characters of the standard error of a process that died
 
 
 class Measuring:
-    """A process that answers jobs one after the other; a new one takes its place after one that died.
+    """A process that answers jobs one after the other, and is replaced if it dies.
 
-    one_thread : whether libraries are told to use one thread only
+    one_thread : whether libraries are limited to one thread
     """
 
     def __init__(self, one_thread: bool = False) -> None:
-        self._environment = os.environ | CALM | (dict.fromkeys(THREADS, "1") if one_thread else {})
+        self._environment = os.environ | PASSIVE_WAIT | (dict.fromkeys(THREADS, "1") if one_thread else {})
         self._process: subprocess.Popen[str] | None = None
-        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed with the process
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed with the process
 
     def __enter__(self) -> Self:
         return self
@@ -125,10 +125,10 @@ class Measuring:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end()
-        self._said.close()
+        self._errors.close()
 
-    def ask(self, job: Job) -> Answer:
-        """The answer; a process that was ended by its alarm has none but a time-out."""
+    def measure(self, job: Job) -> Answer:
+        """Return the answer to a job: a time-out if the alarm ended the process."""
         process = self._running()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -143,19 +143,19 @@ class Measuring:
         code = self._end()
         if code in ENDED:
             return Answer("time-out", f"not done in {job.limit_seconds:g} seconds {ENDED[code]}")
-        self._said.seek(0)
-        return Answer("failed", f"the process ended with code {code}: {self._said.read()[-LAST_WORDS:].strip()}")
+        self._errors.seek(0)
+        return Answer("failed", f"the process ended with code {code}: {self._errors.read()[-LAST_WORDS:].strip()}")
 
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None:
-            words = [sys.executable, "-m", "tests.benchmarks.peers.measure"]
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._said}
-            self._process = subprocess.Popen(words, text=True, env=self._environment, cwd=ROOT, **pipes)  # type: ignore[call-overload]
+            command = [sys.executable, "-m", "tests.benchmarks.peers.measure"]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors}
+            self._process = subprocess.Popen(command, text=True, env=self._environment, cwd=ROOT, **pipes)  # type: ignore[call-overload]
         assert self._process is not None
         return self._process
 
     def _end(self) -> int | None:
-        """Let the process go: it ends when its input does, or is killed."""
+        """End the process by closing its input, or kill it."""
         process, self._process = self._process, None
         if process is None:
             return None
@@ -173,7 +173,7 @@ class Measuring:
 
 
 MOST_FITS = 9
-PATIENCE = 20.0  # seconds of the clock for one of the processor, on a machine that does other work
+PATIENCE = 20.0  # seconds of the clock for one of the processor, on a busy machine
 START_SECONDS = 1200.0  # of the clock, for reading, importing and warming
 
 
@@ -194,7 +194,7 @@ class Fit(NamedTuple):
 def main() -> None:
     """Answer jobs until standard input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # libraries print what they like; answers stand alone
+    os.dup2(2, 1)  # libraries may print to standard output; answers have their own stream
     warnings.simplefilter("ignore")
     for line in sys.stdin:
         answers.write(answer(Job.parse(line)).line() + "\n")
@@ -202,10 +202,10 @@ def main() -> None:
 
 
 def answer(job: Job) -> Answer:
-    """Fit and score what a job asks for; what a system raises is its answer."""
+    """Fit and score the configuration of a job; an exception of a system becomes its answer."""
     _alarm(None)
     table = _read(job.set, job.folder)
-    entrant = find(job.system, job.entrant, table.found)
+    entrant = find(job.system, job.entrant, table.bench_set)
     try:
         fits = _fits(entrant, table, job)
     except (ArithmeticError, ImportError, MemoryError, OSError, OklError, RuntimeError, TypeError, ValueError) as error:
@@ -241,24 +241,24 @@ def _fit(entrant: Entrant, part: Part, job: Job, spend_seconds: float, warm: boo
     if entrant.most_rows is not None:
         part = part.first(entrant.most_rows)
     if warm:
-        few = part.warming()
-        rows = entrant.prepare(few.found, few.inputs, few.targets)
-        machine = entrant.make(job.configuration, few)
-        machine.fit(rows, few.targets)
+        warming = part.warming()
+        rows = entrant.prepare(warming.bench_set, warming.inputs, warming.targets)
+        machine = entrant.make(job.configuration, warming)
+        machine.fit(rows, warming.targets)
         machine.predict(rows)
-    rows = entrant.prepare(part.found, part.inputs, part.targets)
-    test_rows = entrant.prepare(part.found, part.test_inputs, part.test_targets)
+    rows = entrant.prepare(part.bench_set, part.inputs, part.targets)
+    test_rows = entrant.prepare(part.bench_set, part.test_inputs, part.test_targets)
     seconds: list[float] = []
     cpu_seconds: list[float] = []
     gc.collect()
-    base = _begin_peak()
+    base = _reset_peak()
     while not seconds or (sum(seconds) < spend_seconds and len(seconds) < MOST_FITS):
         machine = entrant.make(job.configuration, part)
         _alarm(job.limit_seconds)
-        start, cpu_began = perf_counter(), process_time()
+        start, cpu_start = perf_counter(), process_time()
         machine.fit(rows, part.targets)
         seconds.append(perf_counter() - start)
-        cpu_seconds.append(process_time() - cpu_began)
+        cpu_seconds.append(process_time() - cpu_start)
     start = perf_counter()
     predicted = machine.predict(test_rows)
     predict_seconds = perf_counter() - start
@@ -269,10 +269,10 @@ def _fit(entrant: Entrant, part: Part, job: Job, spend_seconds: float, warm: boo
 
 
 def _judge(part: Part, predicted: NDArray[Any]) -> tuple[float, float]:
-    """Score and loss on the test rows; ValueError if a prediction is no number."""
+    """Return score and loss on the test rows; ValueError if a prediction is no number."""
     if not part.is_regression:
-        right = float((predicted == part.test_targets).mean())
-        return right, 1.0 - right
+        accuracy = float((predicted == part.test_targets).mean())
+        return accuracy, 1.0 - accuracy
     if not np.isfinite(predicted).all():
         raise ValueError("a prediction is not finite: the learner diverged")
     loss = float(np.square(predicted.reshape(-1) - part.test_targets).mean())
@@ -284,7 +284,7 @@ def _read(name: str, folder: str) -> Table:
     return read_set(name, folder)
 
 
-@lru_cache(maxsize=1)  # one at a time: large sets are dear
+@lru_cache(maxsize=1)  # one at a time: large sets need much memory
 def _part(name: str, folder: str, seed: int) -> Part:
     return _read(name, folder).split(seed)
 
@@ -295,8 +295,8 @@ def _alarm(seconds: float | None) -> None:
     signal.setitimer(signal.ITIMER_REAL, START_SECONDS if seconds is None else PATIENCE * seconds)
 
 
-def _begin_peak() -> int:
-    """Forget the largest resident memory so far, where the system can; what is resident now, in bytes."""
+def _reset_peak() -> int:
+    """Reset the peak of resident memory if the system can; return the resident bytes now."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return _status("VmRSS") or peak_memory_bytes()
@@ -307,7 +307,7 @@ def _peak() -> int:
 
 
 def _status(name: str) -> int:
-    """A line of Linux's account of this process, in bytes; 0 elsewhere."""
+    """Return a line of Linux's status of this process, in bytes; 0 elsewhere."""
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith(f"{name}:"):

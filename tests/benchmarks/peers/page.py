@@ -1,4 +1,4 @@
-"""The page of a benchmark: one self-contained file, light and dark, with defeats beside victories."""
+"""The page of a benchmark: one self-contained file, light and dark, with losses and wins."""
 
 from __future__ import annotations
 
@@ -64,28 +64,30 @@ Not taking part: Falkon and EigenPro, of which the package index has no distribu
 )
 
 
-def measurement_line(one: Measurement) -> str:
-    """A measurement for a terminal."""
-    subject, answer = one.subject, one.answer
-    told = f"{subject.stage:5} {subject.set:14} {subject.system:12} {subject.entrant:24} {configuration_words(subject)}"
-    if not one.done:
-        return f"{told}: {answer.outcome}, {answer.reason}"
-    spent = span(answer.fit_cpu_seconds)
-    return f"{told}: {answer.score or 0.0:.4f} in {span(answer.fit_seconds)}, {spent} of the processor"
+def measurement_line(measurement: Measurement) -> str:
+    """Return a measurement as a line for a terminal."""
+    subject, answer = measurement.subject, measurement.answer
+    label = (
+        f"{subject.stage:5} {subject.set:14} {subject.system:12} {subject.entrant:24} {configuration_words(subject)}"
+    )
+    if not measurement.done:
+        return f"{label}: {answer.outcome}, {answer.reason}"
+    cpu_text = span(answer.fit_cpu_seconds)
+    return f"{label}: {answer.score or 0.0:.4f} in {span(answer.fit_seconds)}, {cpu_text} of the processor"
 
 
 def configuration_words(subject: Subject) -> str:
-    """A configuration without marks.
+    """Return a configuration without punctuation of JSON.
 
     >>> configuration_words(Subject("sweep", "german", "binary", "okl", "FOGD", '{"passes": 5, "width": 0.3}'))
     'passes 5, width 0.3'
     """
-    found = json.loads(subject.configuration)
-    return ", ".join(f"{name} {value}" for name, value in found.items())
+    values = json.loads(subject.configuration)
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def span(seconds: float | None) -> str:
-    """Seconds with three digits, milliseconds below one.
+    """Return seconds with three digits, milliseconds below one.
 
     >>> span(0.00123), span(12.345), span(None)
     ('1.23 ms', '12.3 s', '-')
@@ -96,12 +98,12 @@ def span(seconds: float | None) -> str:
 
 
 def score_words(one: Verdict, score: float, loss: float) -> str:
-    """Percent right, or the error in units of the target's variance."""
+    """Return the percentage right, or the error in units of the target's variance."""
     return f"{loss:.4f}" if one.task == "regression" else f"{100 * score:.2f}%"
 
 
 def verdict_rows(verdicts: Sequence[Verdict]) -> list[list[str]]:
-    """Cells of the table of verdicts, as HEADER names them."""
+    """Return the cells of the table of verdicts, in the order of HEADER."""
     rows = []
     for one in verdicts:
         own, peer = _side(one, one.own), _side(one, one.peer)
@@ -116,19 +118,21 @@ def _side(one: Verdict, timed: Timed | None) -> list[str]:
         return ["-", "-"]
     subject = timed.subject
     system = "" if subject.system == "okl" else f"{subject.system} "
-    told = f"{system}{subject.entrant} ({configuration_words(subject)}): {score_words(one, timed.score, timed.loss)}"
-    return [told, f"{span(timed.seconds)} ({span(timed.least_seconds)} to {span(timed.most_seconds)})"]
+    description = (
+        f"{system}{subject.entrant} ({configuration_words(subject)}): {score_words(one, timed.score, timed.loss)}"
+    )
+    return [description, f"{span(timed.seconds)} ({span(timed.least_seconds)} to {span(timed.most_seconds)})"]
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """How many of each outcome, in a sentence."""
+    """Return how many sets have each outcome, in a sentence."""
     counts = {words: sum(OUTCOMES[one.outcome] == words for one in verdicts) for words in OUTCOMES.values()}
-    told = ", ".join(f"{words} on {count}" for words, count in counts.items() if count)
-    return f"Of {len(verdicts)} sets: {told}."
+    counts_text = ", ".join(f"{words} on {count}" for words, count in counts.items() if count)
+    return f"Of {len(verdicts)} sets: {counts_text}."
 
 
 def text_summary(result: dict[str, Any]) -> str:
-    """Verdicts for a terminal, and where the page is."""
+    """Return verdicts for a terminal, and the path of the page."""
     lines = []
     for one in result["verdicts"]:
         own, peer = (one[side]["seconds"] if one[side] else None for side in ("own", "peer"))
@@ -143,26 +147,26 @@ HIGHEST_LOSS = 4.0  # times the least loss that are still drawn
 MEBIBYTE = 2.0**20
 
 
-def looks() -> dict[str, tuple[str, str]]:
-    """Colour and mark of each system."""
+def styles() -> dict[str, tuple[str, str]]:
+    """Return the colour and mark of each system."""
     others = [name for name in systems() if name != OWN]
     return {OWN: (LIGHT.line, "o")} | {
         name: (COLOURS[1 + index % (len(COLOURS) - 1)], MARKS[index % len(MARKS)]) for index, name in enumerate(others)
     }
 
 
-def accuracy_against_seconds(found: Sequence[Measurement]) -> str:
+def accuracy_against_seconds(measurements: Sequence[Measurement]) -> str:
     """Draw all configurations of a sweep on one set: percent right, or the loss, against seconds of the processor.
 
-    What is far worse than the best is left out; the band is what counts as near the best.
+    Results far worse than the best are left out; the band shows which are near the best.
     """
     figure, axes = figure_with_axes()
-    regression = found[0].subject.task == "regression"
-    least = min(one.answer.loss or 0.0 for one in found)
+    regression = measurements[0].subject.task == "regression"
+    least = min(one.answer.loss or 0.0 for one in measurements)
     most = HIGHEST_LOSS * least if regression else least + LOWEST
     bound = NEAR_LOSS * least if regression else least + NEAR_POINTS
-    shown = [one for one in found if (one.answer.loss or 0.0) <= most]
-    for name, (colour, mark) in looks().items():
+    shown = [one for one in measurements if (one.answer.loss or 0.0) <= most]
+    for name, (colour, mark) in styles().items():
         own = [one for one in shown if one.subject.system == name]
         if own:
             heights = [_height(one.answer.loss or 0.0, regression) for one in own]
@@ -182,15 +186,15 @@ def accuracy_against_seconds(found: Sequence[Measurement]) -> str:
 
 
 def memory(verdicts: Sequence[Verdict]) -> str:
-    """Draw the peak of memory of both sides of each duel, of whole processes, libraries and rows included."""
-    duelled = [one for one in verdicts if one.own and one.peer]
+    """Draw the peak of memory of both sides of each duel, of whole processes, including libraries and rows."""
+    complete = [one for one in verdicts if one.own and one.peer]
     figure, axes = figure_with_axes(9.2, 3.4)
-    places = range(len(duelled))
-    own = [one.own.peak_memory_bytes / MEBIBYTE for one in duelled if one.own]
-    peer = [one.peer.peak_memory_bytes / MEBIBYTE for one in duelled if one.peer]
+    places = range(len(complete))
+    own = [one.own.peak_memory_bytes / MEBIBYTE for one in complete if one.own]
+    peer = [one.peer.peak_memory_bytes / MEBIBYTE for one in complete if one.peer]
     axes.bar([place - 0.2 for place in places], own, 0.38, color=LIGHT.line, label="okl")
     axes.bar([place + 0.2 for place in places], peer, 0.38, color=LIGHT.other, label="fastest other")
-    axes.set_xticks(list(places), [one.set for one in duelled], rotation=35, ha="right", fontsize=SMALL)
+    axes.set_xticks(list(places), [one.set for one in complete], rotation=35, ha="right", fontsize=SMALL)
     axes.tick_params(which="both", colors=LIGHT.ink)
     lines_across(axes)
     legend(axes, columns=2)
@@ -205,30 +209,30 @@ Rows = Sequence[Sequence[str]]
 
 
 def write_page(path: Path, measurements: Sequence[Measurement], verdicts: Sequence[Verdict]) -> Path:
-    """Write the page and return its path; it is there whole or not at all."""
-    beside = path.with_name(f".{path.name}.partial")
+    """Write the page atomically and return its path."""
+    temporary = path.with_name(f".{path.name}.partial")
     try:
-        beside.write_text(bench_page(measurements, verdicts), encoding="utf-8")
-        os.replace(beside, path)
+        temporary.write_text(bench_page(measurements, verdicts), encoding="utf-8")
+        os.replace(temporary, path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     return path
 
 
 def bench_page(measurements: Sequence[Measurement], verdicts: Sequence[Verdict]) -> str:
-    """The page, without any outside reference."""
+    """Return the page, without any external reference."""
     counts = [(words, sum(one.outcome == kind for one in verdicts)) for kind, words in OUTCOMES.items()]
     lead: list[Block] = [Paragraph(summary(verdicts)), Tiles([(words, str(count)) for words, count in counts if count])]
     undone = Table("Time-outs and failures", UNDONE_HEADER, _undone(measurements), folded=True)
     duels = Table("All that was measured in turn", DUEL_HEADER, _duel_rows(measurements, verdicts), wide=True)
-    found = [
+    parts = [
         Section("verdicts", "Who is first", [Table("Verdicts", HEADER, verdict_rows(verdicts), wide=True)]),
         Section("pictures", "Accuracy against seconds", _pictures(measurements, verdicts)),
         Section("duels", "Duels", [duels]),
-        Section("how", "How it was measured", [*(Paragraph(told) for told in HOW), undone]),
+        Section("how", "How it was measured", [*(Paragraph(paragraph) for paragraph in HOW), undone]),
         Section("machine", "Machine and versions", _where(measurements)),
     ]
-    sections = [section for section in found if section.key != "duels" or duels.rows]
+    sections = [section for section in parts if section.key != "duels" or duels.rows]
     return html(page("okl beside other systems", lead, *sections))
 
 
@@ -267,26 +271,26 @@ def _undone(measurements: Sequence[Measurement]) -> Rows:
 
 
 def _machine(measurements: Sequence[Measurement]) -> Rows:
-    """Of the duels if there are any, else of all."""
-    told = [one for one in measurements if one.subject.stage == DUEL] or measurements
-    last = told[-1]
+    """Return the machine of the duels if there are any, else of all measurements."""
+    measured = [one for one in measurements if one.subject.stage == DUEL] or measurements
+    last = measured[-1]
     return [
         ["Processor", last.processor],
         ["Cores", str(last.cores)],
         ["Memory", f"{last.memory_bytes / 2**30:.1f} GiB"],
         ["Measurements", number(len(measurements))],
         ["First and last", f"{measurements[0].time} to {max(one.time for one in measurements)}"],
-        ["Load in the duels", f"{min(one.load for one in told):.1f} to {max(one.load for one in told):.1f}"],
-        ["okl's commit in the duels", ", ".join(sorted({one.okl_commit for one in told})) or "-"],
+        ["Load in the duels", f"{min(one.load for one in measured):.1f} to {max(one.load for one in measured):.1f}"],
+        ["okl's commit in the duels", ", ".join(sorted({one.okl_commit for one in measured})) or "-"],
     ]
 
 
 def _versions(measurements: Sequence[Measurement]) -> Rows:
-    found: dict[str, set[str]] = defaultdict(set)
+    versions_of: dict[str, set[str]] = defaultdict(set)
     for one in measurements:
         if one.answer.version:
-            found[one.subject.system].add(one.answer.version)
-    return [[name, ", ".join(sorted(found[name])) or "not installed"] for name in systems()]
+            versions_of[one.subject.system].add(one.answer.version)
+    return [[name, ", ".join(sorted(versions_of[name])) or "not installed"] for name in systems()]
 
 
 def _where(measurements: Sequence[Measurement]) -> list[Block]:
@@ -294,13 +298,15 @@ def _where(measurements: Sequence[Measurement]) -> list[Block]:
 
 
 def _pictures(measurements: Sequence[Measurement], verdicts: Sequence[Verdict]) -> list[Block]:
-    drawn: list[Block] = []
+    figures: list[Block] = []
     for one in verdicts:
-        found = swept(measurements, one.set)
-        what = "mean squared error" if one.task == "regression" else "percent right"
-        told = f"{what} of {len(found)} configurations against seconds of the processor; the band is near the best."
-        drawn.append(Figure(one.set, partial(accuracy_against_seconds, found), told.capitalize()))
+        sweep = swept(measurements, one.set)
+        quantity = "mean squared error" if one.task == "regression" else "percent right"
+        caption = (
+            f"{quantity} of {len(sweep)} configurations against seconds of the processor; the band is near the best."
+        )
+        figures.append(Figure(one.set, partial(accuracy_against_seconds, sweep), caption.capitalize()))
     if any(one.own and one.peer for one in verdicts):
-        told = "Of the two processes of each verdict, libraries and rows included, MiB."
-        drawn.append(Figure("Peak memory", partial(memory, verdicts), told, wide=True))
-    return drawn
+        caption = "Of the two processes of each verdict, libraries and rows included, MiB."
+        figures.append(Figure("Peak memory", partial(memory, verdicts), caption, wide=True))
+    return figures

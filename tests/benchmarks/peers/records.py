@@ -41,7 +41,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Subject:
-    """What was measured: an entrant in one configuration (JSON with sorted names) on a set, in a stage."""
+    """The subject of a measurement: an entrant in one configuration (JSON with sorted names) on a set, in a stage."""
 
     stage: str
     set: str
@@ -53,7 +53,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A subject, what came of it, and where and when; turn : which of several, from 0.
+    """A subject, its answer, and where and when; turn : number of the repetition, from 0.
 
     load : processes that ran or waited in the minute before, as the system counts them
     """
@@ -70,10 +70,10 @@ class Measurement:
 
     @property
     def cost(self) -> float:
-        """Seconds of the processor for a fit; of the clock, where that is too short for the system's count."""
+        """Seconds of the processor for a fit; of the clock if those are too few to be counted by the system."""
         answer = self.answer
-        spent, passed = answer.fit_cpu_seconds or 0.0, answer.fit_seconds or 0.0
-        return spent if spent >= COUNTED_SECONDS else passed
+        cpu_seconds, clock_seconds = answer.fit_cpu_seconds or 0.0, answer.fit_seconds or 0.0
+        return cpu_seconds if cpu_seconds >= COUNTED_SECONDS else clock_seconds
 
     @property
     def done(self) -> bool:
@@ -81,19 +81,19 @@ class Measurement:
         return self.answer.outcome == "done"
 
     def row(self) -> dict[str, Any]:
-        """Flat, as in the data set."""
+        """Return a flat row of the data set."""
         own = {name: value for name, value in vars(self).items() if name not in ("subject", "answer")}
         return asdict(self.subject) | own | asdict(self.answer)
 
 
 def measured(subject: Subject, answer: Answer, turn: int = 0) -> Measurement:
-    """A measurement of now and here."""
-    here = (processor(), os.cpu_count() or 1, memory_bytes(), os.getloadavg()[0])
-    return Measurement(subject, turn, answer, *here, datetime.now(UTC).isoformat(timespec="seconds"), commit())
+    """Return a measurement with the current time and machine."""
+    machine = (processor(), os.cpu_count() or 1, memory_bytes(), os.getloadavg()[0])
+    return Measurement(subject, turn, answer, *machine, datetime.now(UTC).isoformat(timespec="seconds"), commit())
 
 
 def as_text(configuration: Configuration) -> str:
-    """A configuration as JSON, the same for equal ones.
+    """Return a configuration as JSON, the same for equal ones.
 
     >>> as_text({"C": 1.0, "alpha": 2})
     '{"C": 1.0, "alpha": 2}'
@@ -102,28 +102,28 @@ def as_text(configuration: Configuration) -> str:
 
 
 def append(measurements: Iterable[Measurement], folder: Path) -> None:
-    """Add a file of rows to the data set; it is there whole or not at all."""
+    """Add a file of rows to the data set atomically."""
     rows = [measurement.row() for measurement in measurements]
     if not rows:
         return
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{uuid4().hex[:12]}.parquet"
-    beside = folder / f".{name}.partial"
+    temporary = folder / f".{name}.partial"
     try:
-        pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), beside)
-        beside.replace(folder / name)
+        pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), temporary)
+        temporary.replace(folder / name)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def read(folder: Path) -> list[Measurement]:
-    """All measurements, in order of time; of the same subject and turn only the last."""
+    """Return all measurements, in order of time; of the same subject and turn only the last."""
     files = sorted(folder.glob("*.parquet")) if folder.is_dir() else []
     newest: dict[tuple[Subject, int], Measurement] = {}
     for file in files:
         for row in pq.read_table(file, schema=SCHEMA).to_pylist():
-            found = _from_row(row)
-            newest[found.subject, found.turn] = found
+            measurement = _from_row(row)
+            newest[measurement.subject, measurement.turn] = measurement
     return list(newest.values())
 
 
@@ -136,11 +136,11 @@ def _from_row(row: dict[str, Any]) -> Measurement:
 
 @cache
 def commit() -> str:
-    """Of okl's own checkout, with a mark if files differ from it; "" where there is none."""
-    here = Path(__file__).parent
+    """Return the commit of okl's checkout, marked if files differ from it; "" without a checkout."""
+    folder = Path(__file__).parent
     try:
-        words = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+        command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
 
@@ -154,30 +154,32 @@ Outcome = Literal["ahead", "even", "behind", "never there", "alone", "not measur
 
 
 def swept(measurements: Iterable[Measurement], name: str) -> list[Measurement]:
-    """What was measured once on all rows of a set, and done."""
+    """Return the finished measurements of the sweep on all rows of a set."""
     return [one for one in measurements if one.subject.stage == SWEEP and one.subject.set == name and one.done]
 
 
-def near_best(found: Sequence[Measurement]) -> list[Measurement]:
-    """Those within half a point of the best accuracy, or 5% of the least loss of a regression, by their cost."""
-    if not found:
+def near_best(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """Return those within half a point of the best accuracy, or 5% of a regression's least loss, by their cost."""
+    if not measurements:
         return []
-    least = min(one.answer.loss or 0.0 for one in found)
-    bound = NEAR_LOSS * least if found[0].subject.task == "regression" else least + NEAR_POINTS
-    near = [one for one in found if (one.answer.loss or 0.0) <= bound + 1e-12]
+    least = min(one.answer.loss or 0.0 for one in measurements)
+    bound = NEAR_LOSS * least if measurements[0].subject.task == "regression" else least + NEAR_POINTS
+    near = [one for one in measurements if (one.answer.loss or 0.0) <= bound + 1e-12]
     return sorted(near, key=lambda one: one.cost)
 
 
-def candidates(found: Sequence[Measurement]) -> list[Measurement]:
-    """What is worth a duel: okl's three cheapest near the best, and the others' four, of an entrant one.
+def candidates(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """Return the candidates of a duel near the best: okl's three cheapest entrants, and the others' four.
 
-    If none of okl's comes near, its most accurate one.
+    If none of okl's is near the best, its most accurate one is a candidate.
     """
-    near = near_best(found)
+    near = near_best(measurements)
     own = _fastest_each([one for one in near if one.subject.system == OWN], OWN_CANDIDATES)
     peers = _fastest_each([one for one in near if one.subject.system != OWN], PEER_CANDIDATES)
     if not own:
-        ranked = sorted((one for one in found if one.subject.system == OWN), key=lambda one: one.answer.loss or 0.0)
+        ranked = sorted(
+            (one for one in measurements if one.subject.system == OWN), key=lambda one: one.answer.loss or 0.0
+        )
         own = ranked[:1]
     return [*own, *peers]
 
@@ -206,7 +208,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of a set: okl's fastest and the others' fastest near the best; ratio : the others' seconds over okl's."""
+    """Verdict on a set: okl's fastest and the others' fastest near the best; ratio : the others' seconds over okl's."""
 
     set: str
     task: str
@@ -219,20 +221,20 @@ class Verdict:
 
     @property
     def ratio(self) -> float | None:
-        """Above 1 where okl is faster; None where one of the two is missing, or okl's is not near the best."""
+        """Above 1 if okl is faster; None if one of the two is missing, or okl's is not near the best."""
         if self.own is None or self.peer is None or self.outcome == "never there":
             return None
         return self.peer.seconds / self.own.seconds
 
 
 def verdict(measurements: Sequence[Measurement], name: str) -> Verdict | None:
-    """The verdict on a set from its duel; None if nothing was swept on it."""
-    found = swept(measurements, name)
-    if not found:
+    """Return the verdict on a set from its duel; None without a sweep of the set."""
+    sweep_of_set = swept(measurements, name)
+    if not sweep_of_set:
         return None
-    best = min(found, key=lambda one: one.answer.loss or 0.0)
+    best = min(sweep_of_set, key=lambda one: one.answer.loss or 0.0)
     timed = duelled(measurements, name)
-    near = {one.subject for one in near_best(found)}
+    near = {one.subject for one in near_best(sweep_of_set)}
     own, peer = (
         min(
             (one for one in timed if (one.subject.system == OWN) is own and one.subject in near),
@@ -254,14 +256,14 @@ def verdict(measurements: Sequence[Measurement], name: str) -> Verdict | None:
 
 
 def duelled(measurements: Iterable[Measurement], name: str) -> list[Timed]:
-    """Medians over the turns of each configuration in a set's newest duel; subjects as in the sweep."""
+    """Return medians over the turns of each configuration in a set's newest duel; subjects as in the sweep."""
     turns: dict[Subject, list[Measurement]] = defaultdict(list)
-    found = [one for one in measurements if one.subject.stage == DUEL and one.subject.set == name]
-    newest = max(found, key=lambda one: one.time).okl_commit if found else ""
-    for one in found:
+    duels = [one for one in measurements if one.subject.stage == DUEL and one.subject.set == name]
+    newest = max(duels, key=lambda one: one.time).okl_commit if duels else ""
+    for one in duels:
         if one.done and one.okl_commit == newest:
             turns[replace(one.subject, stage=SWEEP)].append(one)
-    return [_timed(subject, found) for subject, found in turns.items()]
+    return [_timed(subject, repeats) for subject, repeats in turns.items()]
 
 
 def _timed(subject: Subject, turns: Sequence[Measurement]) -> Timed:

@@ -1,4 +1,4 @@
-"""Systems that take part: each method, the model that it makes of a configuration, and the configurations to try."""
+"""Systems that take part: their methods, how a model is made from a configuration, and the configurations to try."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVERY_TASK = (*CLASSES, "regression")
 
 
 class Machine(Protocol):
-    """What learns prepared rows and predicts prepared rows; scikit-learn's face."""
+    """A model that learns and predicts prepared rows, with scikit-learn's interface."""
 
     def fit(self, rows: Any, targets: NDArray[Any]) -> Any: ...
 
@@ -30,7 +30,7 @@ class Machine(Protocol):
 
 
 Prepare = Callable[[BenchSet, FloatArray, NDArray[Any]], Any]
-"""Rows as a system wants to have them in memory, from a set, inputs and targets: not timed, for any system."""
+"""Makes rows in the format of a system from a set, inputs and targets; not timed for any system."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,15 @@ class Entrant:
 
     Parameters
     ----------
-    system, name : as they are shown; package : whose version is recorded
-    make : a machine that has learnt nothing, by a configuration and the rows to learn
-    prepare : rows as the system wants to have them
-    tasks : that it takes
+    system, name : as shown; package : whose version is recorded
+    make : makes an unfitted model from a configuration and the rows to learn
+    prepare : makes rows in the format of the system
+    tasks : supported tasks
     tuned : values that are tried on a sample of the training rows, of which the best `keep` combinations go on
-    swept : values that are measured on all training rows, each with each; the first ones are taken while tuning
+    swept : values that are measured on all training rows, in all combinations; the first ones are used while tuning
     keep : int >= 1
-    most_rows : more training rows than these are not learnt, but a random sample of so many
-    sets : that it is tried on; None: all of its tasks
+    most_rows : largest number of training rows; of more, a random sample of this size is learnt
+    sets : names of sets to try; None: all of its tasks
     """
 
     system: str
@@ -62,25 +62,27 @@ class Entrant:
     most_rows: int | None = None
     sets: tuple[str, ...] | None = None
 
-    def takes(self, found: BenchSet) -> bool:
-        """Whether it is tried on a set."""
-        return found.task in self.tasks and (self.sets is None or found.name in self.sets)
+    def takes(self, bench_set: BenchSet) -> bool:
+        """Return whether the entrant is tried on a set."""
+        return bench_set.task in self.tasks and (self.sets is None or bench_set.name in self.sets)
 
     def to_tune(self) -> list[Configuration]:
-        """What is tried on the sample, beside the first of all swept values; empty if there is no choice."""
-        tried = list(combinations(self.tuned))
+        """Return the configurations for the sample, with the first of all swept values; empty without a choice."""
+        tuned = list(combinations(self.tuned))
         first = {name: values[0] for name, values in self.swept.items()}
-        return [first | one for one in tried] if len(tried) > self.keep else []
+        return [first | one for one in tuned] if len(tuned) > self.keep else []
 
     def to_sweep(self, best: Sequence[Configuration]) -> list[Configuration]:
-        """What is measured in full, given the tuned configurations that were best, the best first."""
-        kept: list[Configuration]
-        kept = [{name: one[name] for name in self.tuned} for one in best[: self.keep]] or list(combinations(self.tuned))
-        return [dict(swept) | dict(one) for swept in combinations(self.swept) for one in kept]
+        """Return the configurations to measure in full, given the best tuned ones, the best first."""
+        best_tuned: list[Configuration]
+        best_tuned = [{name: one[name] for name in self.tuned} for one in best[: self.keep]] or list(
+            combinations(self.tuned)
+        )
+        return [dict(swept) | dict(one) for swept in combinations(self.swept) for one in best_tuned]
 
 
 def combinations(grid: Grid) -> Iterator[dict[str, Any]]:
-    """Each value of each parameter with each of the others; one empty configuration for an empty grid.
+    """Yield all combinations of the values of parameters; one empty configuration for an empty grid.
 
     >>> list(combinations({"C": (1, 10), "passes": (5,)}))
     [{'C': 1, 'passes': 5}, {'C': 10, 'passes': 5}]
@@ -89,29 +91,29 @@ def combinations(grid: Grid) -> Iterator[dict[str, Any]]:
         yield dict(zip(grid, values, strict=True))
 
 
-def single(found: BenchSet, inputs: FloatArray, targets: NDArray[Any]) -> FloatArray:
-    """Dense rows, float32."""
+def single(bench_set: BenchSet, inputs: FloatArray, targets: NDArray[Any]) -> FloatArray:
+    """Return dense rows, float32."""
     return inputs
 
 
-def double(found: BenchSet, inputs: FloatArray, targets: NDArray[Any]) -> FloatArray:
-    """Dense rows, float64, for systems that would make a copy of them."""
+def double(bench_set: BenchSet, inputs: FloatArray, targets: NDArray[Any]) -> FloatArray:
+    """Return dense rows, float64, for systems that would convert them."""
     return inputs.astype(np.float64)
 
 
-def single_or_sparse(found: BenchSet, inputs: FloatArray, targets: NDArray[Any]) -> Any:
-    """CSR rows of sets whose values are mostly zero, otherwise dense; float32."""
-    return _sparse(inputs) if found.sparse else inputs
+def single_or_sparse(bench_set: BenchSet, inputs: FloatArray, targets: NDArray[Any]) -> Any:
+    """Return CSR rows of sets whose values are mostly zero, otherwise dense; float32."""
+    return _sparse(inputs) if bench_set.sparse else inputs
 
 
-def double_or_sparse(found: BenchSet, inputs: FloatArray, targets: NDArray[Any]) -> Any:
-    """CSR rows of sets whose values are mostly zero, otherwise dense; float64."""
+def double_or_sparse(bench_set: BenchSet, inputs: FloatArray, targets: NDArray[Any]) -> Any:
+    """Return CSR rows of sets whose values are mostly zero, otherwise dense; float64."""
     rows = inputs.astype(np.float64)
-    return _sparse(rows) if found.sparse else rows
+    return _sparse(rows) if bench_set.sparse else rows
 
 
-def always_sparse(found: BenchSet, inputs: FloatArray, targets: NDArray[Any]) -> Any:
-    """CSR rows, float64: what LIBLINEAR and LIBSVM keep whatever they are given."""
+def always_sparse(bench_set: BenchSet, inputs: FloatArray, targets: NDArray[Any]) -> Any:
+    """Return CSR rows, float64: the format that LIBLINEAR and LIBSVM convert all inputs to."""
     return _sparse(inputs.astype(np.float64))
 
 
@@ -124,12 +126,12 @@ def _sparse(rows: FloatArray) -> Any:
 C_GRID = (0.01, 0.1, 1.0, 10.0)
 # gamma of exp(-gamma ||x - x'||^2), in units of scikit-learn's gamma="scale"
 WIDTHS = (0.1, 0.3, 1.0, 3.0)
-MACHINE_ROWS = 20_000  # of training rows: beyond, a kernel machine takes longer than anybody waits
-MAP_COLUMNS = (300, 100, 1000)  # tuned at the first: a width that suits few columns is too wide for many
+MACHINE_ROWS = 20_000  # of training rows: a kernel machine takes too long on more
+MAP_COLUMNS = (300, 100, 1000)  # tuned with the first: the best width for few columns is too wide for many
 
 
 def sklearn_entrants() -> list[Entrant]:
-    """Linear models, approximations with each of them, kernel machines."""
+    """Return linear models, approximations with each of them, kernel machines."""
     return [*_linear(), *_approximate(), *_machines()]
 
 
@@ -204,34 +206,41 @@ def _ridge(configuration: Configuration, part: Part) -> Machine:
 
 
 def _mapped(name: str, head: Any, configuration: Configuration, part: Part) -> Machine:
-    """A kernel approximation before a linear model; the configuration is that of both."""
+    """Return a kernel approximation and a linear model; the configuration is that of both."""
     from sklearn import kernel_approximation
     from sklearn.pipeline import make_pipeline
 
-    given = dict(configuration)
-    gamma, n_components = given.pop("width") * part.gamma, given.pop("n_components")
+    parameters = dict(configuration)
+    gamma, n_components = parameters.pop("width") * part.gamma, parameters.pop("n_components")
     approximation = getattr(kernel_approximation, name)(gamma=gamma, n_components=n_components, random_state=0)
-    machine: Machine = make_pipeline(approximation, head(given, part))
+    machine: Machine = make_pipeline(approximation, head(parameters, part))
     return machine
 
 
 def _machine(configuration: Configuration, part: Part) -> Machine:
     from sklearn.svm import SVC, SVR
 
-    given = {"C": configuration["C"], "gamma": configuration["width"] * part.gamma, "cache_size": 1000}
-    machine: Machine = (SVR if part.is_regression else SVC)(**given)
+    parameters = {"C": configuration["C"], "gamma": configuration["width"] * part.gamma, "cache_size": 1000}
+    machine: Machine = (SVR if part.is_regression else SVC)(**parameters)
     return machine
 
 
 MACHINE: Grid = {"C": (1.0, 10.0, 100.0), "width": (0.3, 1.0, 3.0, 10.0)}
-SMALL = ("german", "spambase", "magic", "letter", "parkinsons", "cadata")  # a kernel machine beside SVC's very method
+SMALL = (
+    "german",
+    "spambase",
+    "magic",
+    "letter",
+    "parkinsons",
+    "cadata",
+)  # on which other kernel machines with the method of SVC are tried
 STREAMED_ROWS = 50_000  # of training rows: a row of River is a Python dictionary
-NARROW = tuple(name for name in SETS if name != "mnist")  # whose 780 columns would fill the memory as dictionaries
+NARROW = tuple(name for name in SETS if name != "mnist")  # its 780 columns would fill the memory as dictionaries
 STREAM: Grid = {"rate": (0.01, 0.1)}
 
 
 def other_entrants() -> list[Entrant]:
-    """All but scikit-learn and okl."""
+    """Return the entrants of all systems except scikit-learn and okl."""
     hinge: Grid = {"solver": (2, 1, 3), "C": C_GRID}  # L2-loss in the primal and in the dual, L1-loss in the dual
     logistic: Grid = {"solver": (0,), "C": C_GRID}
     regression: Grid = {"solver": (11,), "C": C_GRID}
@@ -250,31 +259,31 @@ def other_entrants() -> list[Entrant]:
     ]
 
 
-def _liblinear(found: BenchSet, inputs: FloatArray, targets: NDArray[Any]) -> Any:
+def _liblinear(bench_set: BenchSet, inputs: FloatArray, targets: NDArray[Any]) -> Any:
     from liblinear.liblinearutil import problem
 
-    rows = always_sparse(found, inputs, targets)
+    rows = always_sparse(bench_set, inputs, targets)
     return rows, problem(targets.astype(np.float64), rows, bias=1)
 
 
 class _Liblinear:
-    """LIBLINEAR's own Python face; its linear scores are a product of matrices here, as its own go row by row."""
+    """LIBLINEAR's Python interface; linear scores are a matrix product here, as its own are computed row by row."""
 
     def __init__(self, configuration: Configuration, part: Part) -> None:
-        self.words = f"-s {configuration['solver']} -c {configuration['C']} -B 1 -q"
+        self.options = f"-s {configuration['solver']} -c {configuration['C']} -B 1 -q"
         self.is_regression = part.is_regression
 
     def fit(self, prepared: Any, targets: NDArray[Any]) -> None:
         from liblinear.liblinearutil import parameter, train
 
-        self.model = train(prepared[1], parameter(self.words))
+        self.model = train(prepared[1], parameter(self.options))
 
     def predict(self, prepared: Any) -> NDArray[Any]:
         rows = prepared[0]
         if self.is_regression:
             weights, bias = self.model.get_decfun()
-            found: NDArray[Any] = rows @ np.array(weights) + bias
-            return found
+            values: NDArray[Any] = rows @ np.array(weights) + bias
+            return values
         labels = np.array(self.model.get_labels())
         n_columns = 1 if len(labels) == 2 else len(labels)
         parts = [self.model.get_decfun(label_idx=index) for index in range(n_columns)]
@@ -282,24 +291,24 @@ class _Liblinear:
         return labels[np.where(scores[:, 0] > 0, 0, 1)] if len(labels) == 2 else labels[np.argmax(scores, axis=1)]
 
 
-def _libsvm(found: BenchSet, inputs: FloatArray, targets: NDArray[Any]) -> Any:
+def _libsvm(bench_set: BenchSet, inputs: FloatArray, targets: NDArray[Any]) -> Any:
     from libsvm.svmutil import svm_problem
 
-    rows = always_sparse(found, inputs, targets)
+    rows = always_sparse(bench_set, inputs, targets)
     return rows, svm_problem(targets.astype(np.float64), rows)
 
 
 class _Libsvm:
-    """LIBSVM's own Python face, its cache as large as that of SVC here."""
+    """LIBSVM's Python interface, with a cache as large as that of SVC here."""
 
     def __init__(self, configuration: Configuration, part: Part) -> None:
         gamma, kind = configuration["width"] * part.gamma, 3 if part.is_regression else 0
-        self.words = f"-s {kind} -t 2 -c {configuration['C']} -g {gamma} -m 1000 -q"
+        self.options = f"-s {kind} -t 2 -c {configuration['C']} -g {gamma} -m 1000 -q"
 
     def fit(self, prepared: Any, targets: NDArray[Any]) -> None:
         from libsvm.svmutil import svm_parameter, svm_train
 
-        self.model = svm_train(prepared[1], svm_parameter(self.words))
+        self.model = svm_train(prepared[1], svm_parameter(self.options))
 
     def predict(self, prepared: Any) -> NDArray[Any]:
         from libsvm.svmutil import svm_predict
@@ -311,18 +320,18 @@ class _Libsvm:
 def _thunder(configuration: Configuration, part: Part) -> Machine:
     from thundersvm import SVC, SVR
 
-    given = {"C": configuration["C"], "gamma": configuration["width"] * part.gamma, "kernel": "rbf"}
-    machine: Machine = (SVR if part.is_regression else SVC)(**given)
+    parameters = {"C": configuration["C"], "gamma": configuration["width"] * part.gamma, "kernel": "rbf"}
+    machine: Machine = (SVR if part.is_regression else SVC)(**parameters)
     return machine
 
 
-def _dictionaries(found: BenchSet, inputs: FloatArray, targets: NDArray[Any]) -> Any:
+def _dictionaries(bench_set: BenchSet, inputs: FloatArray, targets: NDArray[Any]) -> Any:
     names = [f"x{index}" for index in range(inputs.shape[1])]
     return [dict(zip(names, row, strict=True)) for row in inputs.tolist()], targets.tolist()
 
 
 class _River:
-    """One pass of a linear model, row by row, as River learns; several classes by softmax."""
+    """One pass of a linear model, row by row, River's way; several classes by softmax."""
 
     def __init__(self, configuration: Configuration, part: Part) -> None:
         from river import linear_model, optim
@@ -330,7 +339,7 @@ class _River:
         optimizer = optim.SGD(configuration["rate"])
         if part.is_regression:
             self.model: Any = linear_model.LinearRegression(optimizer, intercept_lr=configuration["rate"])
-        elif part.found.task == "binary":
+        elif part.bench_set.task == "binary":
             self.model = linear_model.LogisticRegression(optimizer, intercept_lr=configuration["rate"])
         else:
             self.model = linear_model.SoftmaxRegression(optimizer)
@@ -345,8 +354,8 @@ class _River:
 
     def _each(self, rows: Iterable[dict[str, float]]) -> Iterator[float]:
         for row in rows:
-            found = self.model.predict_one(row)
-            yield 0 if found is None else found
+            prediction = self.model.predict_one(row)
+            yield 0 if prediction is None else prediction
 
 
 def _dask(configuration: Configuration, part: Part) -> Machine:
@@ -362,11 +371,11 @@ Sets = tuple[str, ...] | None
 PENALTIES = (1e-6, 1e-4)
 LOOSE = {"tol": 3e-2}
 LINEAR: Grid = {"C": C_GRID}
-LANDMARKS: Grid = {"n_landmarks": (400, 50, 100, 200, 1000, 2000, 4000)}  # tuned at the first
+LANDMARKS: Grid = {"n_landmarks": (400, 50, 100, 200, 1000, 2000, 4000)}  # tuned with the first
 FEW_LANDMARKS: Grid = {"n_landmarks": (100, 50, 200, 400)}
 PASSES: Grid = {"passes": (1, 5), "n_frequencies": (100, 200, 400, 1000, 4000)}
 
-# certified solutions of linear models: where these come near the best, or cost little
+# sets on which certified solutions of linear models come near the best, or cost little
 NEARLY_LINEAR = ("german", "spambase", "a9a", "w7a")
 
 # name, estimator for classes, estimator for regression, fixed parameters, tuned, swept, sets (None: all)
@@ -375,7 +384,7 @@ TABLE: tuple[tuple[str, str, str, Mapping[str, Any], Grid, Grid, Sets], ...] = (
         "ridge, linear",
         "KernelRidgeClassifier",
         "KernelRidgeRegressor",
-        {"kernel": "linear", "precision": "float32"},  # as the rows are: no copy; sums are float64
+        {"kernel": "linear", "precision": "float32"},  # the type of the rows, so no copy; sums are float64
         {"penalty": (1e-4, 1e-2)},
         {},
         None,
@@ -442,7 +451,7 @@ TABLE: tuple[tuple[str, str, str, Mapping[str, Any], Grid, Grid, Sets], ...] = (
 
 
 def okl_entrants() -> list[Entrant]:
-    """Of the table."""
+    """Return the entrants of TABLE."""
     return [_okl_entrant(*row) for row in TABLE]
 
 
@@ -452,13 +461,15 @@ def _okl_entrant(
     def make(configuration: Configuration, part: Part) -> Machine:
         import okl
 
-        given: dict[str, Any] = dict(configuration)
-        if "width" in given:
-            given["bandwidth"] = math.sqrt(0.5 / (given.pop("width") * part.gamma))
-            if given.get("kernel") == "laplacian":  # absolute values add up to so much more than Euclid's distance
-                given["bandwidth"] *= math.sqrt(part.inputs.shape[1])
+        parameters: dict[str, Any] = dict(configuration)
+        if "width" in parameters:
+            parameters["bandwidth"] = math.sqrt(0.5 / (parameters.pop("width") * part.gamma))
+            if (
+                parameters.get("kernel") == "laplacian"
+            ):  # the sum of absolute values is larger than Euclid's distance by this factor
+                parameters["bandwidth"] *= math.sqrt(part.inputs.shape[1])
         kind = getattr(okl, regressor if part.is_regression else classifier)
-        machine: Machine = kind(**fixed, **given, **_if_taken(kind, n_jobs=-1, random_state=0))
+        machine: Machine = kind(**fixed, **parameters, **_if_taken(kind, n_jobs=-1, random_state=0))
         return machine
 
     tasks = EVERY_TASK if classifier and regressor else CLASSES if classifier else ("regression",)
@@ -472,13 +483,13 @@ def _okl_entrant(
         tasks,
         tuned,
         swept,
-        keep=2 if is_linear or "n_landmarks" in swept else 1,  # more landmarks like a narrower kernel than few do
+        keep=2 if is_linear or "n_landmarks" in swept else 1,  # many landmarks need a narrower kernel than few
         sets=sets,
     )
 
 
 def _if_taken(kind: Any, **parameters: Any) -> dict[str, Any]:
-    """Of these parameters the ones that an estimator has."""
+    """Return those of the parameters that an estimator has."""
     return {name: value for name, value in parameters.items() if name in kind._get_param_names()}
 
 
@@ -486,23 +497,23 @@ OWN = "okl"
 
 
 def roster() -> list[Entrant]:
-    """Every entrant: scikit-learn's first, okl's last."""
+    """Return every entrant: scikit-learn's first, okl's last."""
     return [*sklearn_entrants(), *other_entrants(), *okl_entrants()]
 
 
 def systems() -> tuple[str, ...]:
-    """Names of all systems."""
+    """Return the names of all systems."""
     return tuple(dict.fromkeys(entrant.system for entrant in roster()))
 
 
-def entrants_on(found: BenchSet, wanted: tuple[str, ...]) -> list[Entrant]:
-    """Those of some systems (all, if none is named) that are tried on a set."""
-    return [entrant for entrant in roster() if entrant.takes(found) and (not wanted or entrant.system in wanted)]
+def entrants_on(bench_set: BenchSet, names: tuple[str, ...]) -> list[Entrant]:
+    """Return the entrants of some systems (all, if none is named) that are tried on a set."""
+    return [entrant for entrant in roster() if entrant.takes(bench_set) and (not names or entrant.system in names)]
 
 
-def find(system: str, name: str, found: BenchSet) -> Entrant:
-    """The entrant of this name that takes a set; KeyError if there is none."""
+def find(system: str, name: str, bench_set: BenchSet) -> Entrant:
+    """Return the entrant of this name that is tried on a set; KeyError if there is none."""
     for entrant in roster():
-        if (entrant.system, entrant.name) == (system, name) and entrant.takes(found):
+        if (entrant.system, entrant.name) == (system, name) and entrant.takes(bench_set):
             return entrant
-    raise KeyError(f"{system} {name} on {found.name}")
+    raise KeyError(f"{system} {name} on {bench_set.name}")
