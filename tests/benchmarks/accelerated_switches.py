@@ -1,4 +1,4 @@
-"""What bt, re, dec, st and mt do: `python -m tests.benchmarks.accelerated_switches [SET ...]`.
+"""Effect of the switches bt, re, dec, st and mt: `python -m tests.benchmarks.accelerated_switches [SET ...]`.
 
 Figures 6 (nu-SVM) and 10 (MM-MPM) of Ito et al. in numbers, on sets of the folder OKL_DATA and the paper's artificial
 rows: iterations and seconds of the practical method to a duality gap, for each set of switches, and for the proven one.

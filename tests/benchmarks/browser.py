@@ -1,4 +1,4 @@
-"""Chromium without a screen, controlled by its DevTools protocol: rendered pages and pictures of them."""
+"""Headless Chromium, controlled by its DevTools protocol: rendered pages and pictures of them."""
 
 from __future__ import annotations
 

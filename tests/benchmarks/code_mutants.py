@@ -2,13 +2,14 @@
 
     python -m tests.benchmarks.code_mutants [FILE ...] [--each 12] [--seed 0] [--longest 1.5]
 
-Mutants of each file are drawn by a seed: another comparison, operator, constant or sign, and / or, min / max, a call
-left out. The tests of a file are collected once, with numba switched off, and run for each of its mutants in a forked
-process where the changed function has the mutant's code: compiling anew would take a minute a mutant, and starting
-Python and importing everything, as mutmut and cosmic-ray do, some seconds. numba's few intrinsics have stand-ins here.
+Mutants of each file are drawn by a seed: another comparison, operator, constant or sign, and / or, min / max, a
+removed call. The tests of a file are collected once, with numba switched off, and run for each of its mutants in a
+forked process where the changed function has the mutant's code: compiling again would take a minute per mutant, and a
+new Python with all imports, as in mutmut and cosmic-ray, some seconds. numba's few intrinsics have stand-ins here.
 First the tests run with nothing changed, and those that fail without numba, or take longer than `--longest` seconds,
 are left out (6 keeps all that know `budgetgrowing`); a mutant with which a test takes ten times as long, and a second
-more, counts as killed. The tree is never touched. A line a file: mutants, and how many were killed; and every survivor.
+more, counts as killed. The tree is never touched. Prints a line per file with the numbers of mutants and of killed
+ones, and every survivor.
 """
 
 from __future__ import annotations

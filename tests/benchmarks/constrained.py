@@ -4,11 +4,11 @@
 
 OKL_DATA names the folder that holds a9a.parquet. D = 400 frequencies, a ball of radius 30, one pass.
 
-kept : |covariance| <= .01 with both columns. Asked: on ALL training rows, on test rows up to two standard errors more;
+kept : |covariance| <= .01 with both columns. Limits: on ALL training rows, on test rows up to two standard errors more;
     test accuracy within 1 point of the certified best weights under the same limits; regret exponent at most .6
-rates : |difference of positive rates| <= .02 on training rows, by a limit of the difference of mean scores that is
-    looked for by halving; printed: what it costs in accuracy, and that the limit of the covariance does not give it
-speed : rows a second with 2, 10 and 20 constraints beside the learner in a ball. Asked: at most 2x slower at 2
+rates : |difference of positive rates| <= .02 on training rows, by a limit of the difference of mean scores found by
+    bisection; prints the cost in accuracy, and that the limit of the covariance does not achieve it
+speed : rows per second with 2, 10 and 20 constraints and of the learner in a ball. Limit: at most 2x slower at 2
 """
 
 from __future__ import annotations

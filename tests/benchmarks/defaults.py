@@ -7,8 +7,8 @@
 Both sides train on the same rows, columns as stored, and are evaluated on the same test rows. Sets of fewer than
 5,000 rows: five splits, of which the averages are compared; else one, the official one if there is one. A set is passed
 if okl is within half a point of accuracy, or 5% of the mean squared error, of the best of its three peers, chosen by
-the very test rows, which favours the peers. FOLDER gets peers.parquet and okl.parquet, a flat row a measurement; what
-is there is not measured again without --again. With --again the last measurement counts.
+the very test rows, which favours the peers. FOLDER gets peers.parquet and okl.parquet, a flat row per measurement;
+finished ones are repeated only with --again. With --again the last measurement counts.
 
 Seconds in the table: of a peer, those of the processor for tuning and learning in one thread, which other load does not
 stretch; of okl, those of the clock: `total_seconds` of the result, which has evaluation and the report in it, and the

@@ -1,4 +1,4 @@
-"""Sets and splits for the benchmark of defaults: ingested once a seed by okl, read back for its peers."""
+"""Sets and splits for the benchmark of defaults: ingested once per seed by okl, read back for its peers."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """ONNX files of every solver against okl's own scores: `python -m tests.benchmarks.exported --data FOLDER`.
 
 Every solver of `okl train`, every map and every kernel that models keep, learns magic (two classes), letter (several)
-or cadata (a regression) at a size of use, and is exported. A line each: the largest difference of scores over all rows
+or cadata (a regression) at a size of use, and is exported. Prints the largest difference of scores over all rows
 of the set, of the largest score, or of 1 if that is less; rows a second of onnxruntime and of okl, both in one thread
 and blocks of 4,096 rows, each the median of five turns that alternate; the file's size. Models past 1e-5 are marked,
-and refused ones told: large weights that cancel in single precision have no digits to agree on, and are learnt in
+and refused ones are reported: large weights that cancel in single precision have no reliable digits, and are learnt in
 double precision, too.
 """
 

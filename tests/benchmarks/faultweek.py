@@ -2,22 +2,24 @@
 
     python -m tests.benchmarks.faultweek [WEEKS [SEED [NIGHTS [FOLDER]]]]
 
-Each week (20 unless said otherwise) has a registry and an inbox of its own, and NIGHTS (7) nights. In a night shards
-arrive, and with them odd files (`tests.lifecycle.odd_arrivals`), shards that are too small or have flipped labels; the
-retraining is undisturbed, killed (SIGKILL) at a random instant, starved of disk space at a random size of a file, runs
-with the clock set back or forward by an hour, or meets a second one; then the operator may promote, roll back, prune,
-release a shard, clear the inbox, or damage the cache of digests, and seldom is killed at a random instant of it.
-FOLDER holds the package of an earlier okl (`git archive COMMIT okl | tar -x -C FOLDER`; where a module has been renamed
-since, add one of the new name that puts the old one at its place in sys.modules). Then okl is upgraded or rolled back
-between some nights: retraining, checks and operations of a night are those of the one or the other okl. A retraining of
-the earlier okl may end with an error that has been mended since; the checks stay.
+Each week (20 by default) has its own registry and inbox, and NIGHTS (7) nights. In a night shards arrive, and with them
+odd files (`tests.lifecycle.odd_arrivals`), shards that are too small or have flipped labels; the retraining is
+undisturbed, killed (SIGKILL) at a random instant, starved of disk space at a random size of a file, runs with the clock
+set back or forward by an hour, or runs at the same time as a second one; then the operator may promote, roll back,
+prune, release a shard, clear the inbox, or damage the cache of digests; some of these operations are killed at a random
+instant.
 
-After each night: the champion loads, its files have the digests of the log, it scores as it did when it was
-published; no shard is twice in its lineage, and each with its rows; each retraining that was not killed ended with one
-sentence. After each week all shards that were accepted, and no others, are in the champion's lineage, and after two
-prunings nothing but named versions is on the disk. Each violation is printed with the seed of its week.
+FOLDER has the package of an earlier okl (`git archive COMMIT okl | tar -x -C FOLDER`; for a module that was renamed
+since, add one of the new name that replaces itself by the old one in sys.modules). Then okl is upgraded or rolled back
+between some nights: retraining, checks and operations of a night all use the same okl. A retraining of the earlier okl
+may end with an error that has been fixed since; the checks are the same.
 
-Retrainings run in forked processes, so that the imports are paid once.
+After each night: the champion loads, its files have the digests of the log, and its scores are those at publication; no
+shard is twice in its lineage, and each has its rows; each retraining that was not killed ended with one sentence. After
+each week exactly the accepted shards are in the champion's lineage, and after two prunings only named versions are on
+the disk. Each violation is printed with the seed of its week.
+
+Retrainings run in forked processes, so that modules are imported only once.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ class Forked:
     """A task in a forked process, which returns a value that JSON can represent."""
 
     def __init__(self, task: Callable[[], Report]) -> None:
-        self.begun = time.monotonic()
+        self.start = time.monotonic()
         self.reading, writing = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
@@ -84,7 +86,7 @@ class Forked:
         Raises RuntimeError if the task raised.
         """
         while (ended := os.waitpid(self.pid, os.WNOHANG)) == (0, 0):
-            if time.monotonic() > self.begun + seconds:
+            if time.monotonic() > self.start + seconds:
                 os.kill(self.pid, signal.SIGKILL)
             time.sleep(0.002)
         with os.fdopen(self.reading) as out:
@@ -98,7 +100,7 @@ class Forked:
         """Return what the task returned; raise RuntimeError if it failed or hung."""
         report = self.end(MOST_SECONDS)
         if report is None:
-            raise RuntimeError(f"a process failed after {time.monotonic() - self.begun:.1f} s")
+            raise RuntimeError(f"a process failed after {time.monotonic() - self.start:.1f} s")
         return report
 
 
@@ -135,15 +137,15 @@ class Earlier:
         """Run a night of a week and record its events in the week."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        asked = {name: getattr(week, name) for name in ("first", "usual_seconds", "scores")}
-        asked |= {"place": str(week.place), "draw": week.random.random()}
-        print(json.dumps(asked), file=self.process.stdin, flush=True)
-        told = json.loads(self.process.stdout.readline() or "{}")
-        if not told:
+        request = {name: getattr(week, name) for name in ("first", "usual_seconds", "scores")}
+        request |= {"place": str(week.place), "draw": week.random.random()}
+        print(json.dumps(request), file=self.process.stdin, flush=True)
+        report = json.loads(self.process.stdout.readline() or "{}")
+        if not report:
             raise RuntimeError("the process of the earlier okl has ended; its traceback is above")
-        week.usual_seconds, week.scores = told["usual_seconds"], told["scores"]
-        week.happened += Counter({"with the earlier okl": 1, **told["happened"]})
-        week.wrong += [f"with the earlier okl: {line}" for line in told["wrong"]]
+        week.usual_seconds, week.scores = report["usual_seconds"], report["scores"]
+        week.happened += Counter({"with the earlier okl": 1, **report["happened"]})
+        week.wrong += [f"with the earlier okl: {line}" for line in report["wrong"]]
 
     def end(self) -> None:
         self.process.communicate()
@@ -170,7 +172,7 @@ def serve() -> int:
 class Week:
     """One registry, its inbox and its invariants.
 
-    seed : of all that happens; earlier : this process has an earlier okl, whose retraining may fail in any way
+    seed : of all events; earlier : this process has an earlier okl, whose retraining may fail in any way
     """
 
     def __init__(self, place: Path, seed: int, earlier: bool = False) -> None:
@@ -204,14 +206,14 @@ class Week:
 
     def odd(self) -> None:
         """Add one odd file to the inbox."""
-        what = self.random.choice([*QUICK, "few", "flipped"])
-        if what == "flipped" and not self.scores:
-            what = "few"  # a first version trained on flipped labels would correctly disagree with all later shards
-        self.happened[what] += 1
+        kind = self.random.choice([*QUICK, "few", "flipped"])
+        if kind == "flipped" and not self.scores:
+            kind = "few"  # a first version trained on flipped labels would correctly disagree with all later shards
+        self.happened[kind] += 1
         number = self.first + 500 + sum(self.happened.values())
-        if what in QUICK and (what != "same_bytes" or (self.inbox / GOOD).exists()):
-            QUICK[what](self.inbox, number)
-        elif what == "flipped":
+        if kind in QUICK and (kind != "same_bytes" or (self.inbox / GOOD).exists()):
+            QUICK[kind](self.inbox, number)
+        elif kind == "flipped":
             land(self.inbox, f"flipped-{number}.parquet", content(number, ROWS, flipped=True))
         else:
             land(self.inbox, f"few-{number}.parquet", content(number, FEW))
@@ -241,7 +243,7 @@ class Week:
             if not sentence or not sentence.endswith((".", "!", "?", ")")) or "Traceback" in sentence:
                 self.wrong.append(f"no sentence: {report}")
         if disturbance == "alone":
-            self.usual_seconds = 0.7 * self.usual_seconds + 0.3 * (time.monotonic() - runs[0].begun)
+            self.usual_seconds = 0.7 * self.usual_seconds + 0.3 * (time.monotonic() - runs[0].start)
 
     def retrained(self, most_bytes: int = 0, clock: float = 0.0, **changes: Any) -> Report:
         """Retrain in this process; most_bytes : of any file that it writes, 0: no limit; clock : its error, seconds."""
@@ -277,14 +279,14 @@ class Week:
                 self.happened["by hand, killed"] += operation.end(self.random.uniform(0.0, 0.1)) is None
                 return
             report = operation.result()
-            if "\n" in report["said"]:
+            if "\n" in report["message"]:
                 self.wrong.append(f"{operation_name}: {report}")
 
-    def operated(self, what: str, draw: float) -> Report:
+    def operated(self, operation_name: str, draw: float) -> Report:
         """Perform the operation in this process; a refusal in one sentence is allowed."""
         model = self.model()
         try:
-            match what:
+            match operation_name:
                 case "promote":
                     model.promote(1 + int(draw * model.state().latest), why="by hand")
                 case "roll back":
@@ -295,7 +297,9 @@ class Week:
                     records = ShardStore(model.folder / "data").records().values()
                     quarantined = sorted(record.key for record in records if record.status == "quarantined")
                     if quarantined:
-                        return {"said": self.retrained(release=(quarantined[int(draw * len(quarantined))],))["reason"]}
+                        return {
+                            "message": self.retrained(release=(quarantined[int(draw * len(quarantined))],))["reason"]
+                        }
                 case "clear":
                     shutil.rmtree(self.inbox)
                     self.inbox.mkdir()
@@ -303,20 +307,20 @@ class Week:
                     if (cache := model.folder / "data" / "seen.json").exists():
                         cache.write_bytes(cache.read_bytes()[: int(draw * cache.stat().st_size)])
         except OklError as error:
-            return {"said": str(error)}
-        return {"said": ""}
+            return {"message": str(error)}
+        return {"message": ""}
 
     # Invariants
 
     def check(self) -> None:
         """Record violated invariants."""
-        checked = Forked(self.found).result()
-        for version, scores in checked["scores"].items():
+        report = Forked(self.inspect).result()
+        for version, scores in report["scores"].items():
             if self.scores.setdefault(version, scores) != scores:
                 self.wrong.append(f"version {version} scores otherwise than when it was published")
-        self.wrong += checked["wrong"]
+        self.wrong += report["wrong"]
 
-    def found(self) -> Report:
+    def inspect(self) -> Report:
         """Return the scores of the champion and the violations in the registry."""
         model, wrong = self.model(), list[str]()
         state = model.state()

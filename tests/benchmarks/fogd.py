@@ -26,7 +26,7 @@ from tests.benchmarks.fogd_peers import draw_map, okl_peer, sklearn_peer, tuned_
 from tests.benchmarks.fogd_phases import Phases, measure_phases
 from tests.benchmarks.steadiness import verdict, wait_for_idle_cores
 
-# okl's precision, scikit-learn's, and the speed-up asked for; None: that of the problem
+# okl's precision, scikit-learn's, and the required speed-up; None: that of the problem
 COMPARISONS: tuple[tuple[Precision, Precision, float | None], ...] = (
     ("float32", "float32", None),
     ("float32", "float64", 15.0),

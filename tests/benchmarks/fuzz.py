@@ -3,10 +3,10 @@
     python -m tests.benchmarks.fuzz ingest|models|checkpoints|all [--minutes 30] [--seed 0] [--out DIR] [--only N]
 
 Cases are numbered, each is drawn from the seed and its number only, and --only N repeats one in this process. They
-run in a process of their own, whose address space may grow by 3 GiB only, and a case may take 30 seconds (300 by the
-clock). What is found is an exception that is no OklError, a message that is no sentence, a process that dies or hangs,
-a data set that is not sound when it is read back, or a damaged model that predicts something else without a word.
-Its input is kept in --out (okl-fuzz among temporary files unless said otherwise), one of each sort. At the end: cases,
+run in a separate process, whose address space may grow by 3 GiB at most, and a case may take 30 seconds (300 by the
+clock). A finding is an exception other than OklError, a message that is not a sentence, a process that dies or hangs, a
+data set that is invalid when it is read back, or a damaged model that has other predictions without an error. The input
+of one finding of each kind is kept in --out (by default okl-fuzz in the folder of temporary files). At the end: cases,
 how many were accepted and refused, findings.
 """
 

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.hosts [solvers|cuts|all]
 
-A driver, Dask's scheduler and two workers, each on a host of its own, with latency between them. Needs root;
+A driver, Dask's scheduler and two workers, each on a separate host, with latency between them. Needs root;
 nothing leaves the namespaces, which are removed.
 """
 

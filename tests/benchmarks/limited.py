@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.limited [ROWS] [FOLDER]
 
-Makes ROWS rows (20,000,000 unless said otherwise) x 50 float32 in pieces, by numpy, in a temporary folder (inside
+Makes ROWS rows (20,000,000 by default) x 50 float32 in pieces, by numpy, in a temporary folder (inside
 FOLDER if given; it takes about 9 GB for 20 million rows, and is deleted), brings them through `okl ingest`, and runs
 `okl train --mode mix` on two workers that Dask's own command starts with --memory-limit 1GiB. Where the kernel allows
 it, a control group limits both workers to 2 GiB together, and the system kills a process that exceeds it. Spilled bytes

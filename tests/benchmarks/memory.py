@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.memory [--rows 1000000,10000000] [--folder DIR]
 
-Each command runs in a process of its own, which prints its own peak at its end: the Prefect server is another process
+Each command runs in a separate process, which prints its peak at its end: the Prefect server is another process
 and does not count. Expected: every peak below 700 MiB, and the peaks of one command within 10%.
 """
 

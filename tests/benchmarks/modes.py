@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.modes [--data ../shared/data] [--workers 2] [--passes 3]
 
-covtype as in data/, and the train rows of ijcnn1, each in 8 shards, with okl's own defaults. A row a mode and number of
-passes: test accuracy, its distance from one pass of stream, rounds, bytes to and from the workers, seconds of learning.
+covtype as in data/, and the train rows of ijcnn1, each in 8 shards, with okl's own defaults. A row per mode and number
+of passes: test accuracy, its distance from one pass of stream, rounds, bytes to and from the workers, learning time.
 The second part shows that the weights are the same bits in this process and on 1, 2 and 4 workers.
 """
 

@@ -5,8 +5,8 @@
 signs : random signs in a box with two constraints, where no learner beats sqrt(T); T = 500 .. 32000, means of 20
     repetitions, gamma_0 at the edge of its range, steps of one length: D / sqrt(2 t) over the losses' root mean square,
     as Sinha & Vaze take them, or with T in place of t. Violations in the form of Table 1: (3) for Yu & Neely, Jenatton
-    and Mahdavi, where later slack makes good; (6), never less, beside it. Verdicts allow two standard errors.
-biased : the same with losses that pull out of the constraints; a regret below 0 is paid for by violation.
+    and Mahdavi, where later slack compensates; also (6), never less. Verdicts allow two standard errors.
+biased : the same with losses that pull out of the constraints; a regret below 0 comes at the cost of violation.
 kinds : every method, on fixed, changing and stochastic constraints and with values at two points, T = 500 .. 8000:
     exponents of mean regret and violation with 95% intervals, 12 repetitions, and microseconds a round. Losses are
     random signs, "outwards" with a bias that pulls out of the constraints.

@@ -2,15 +2,15 @@
 
     python -m tests.benchmarks.online [--out FOLDER] [--repeats 5] [--parts speed growth throughput]
 
-  sklearn     NOGD against scikit-learn's Nystroem with SGDClassifier, one core, both precisions, accuracies beside
+  sklearn     NOGD against scikit-learn's Nystroem with SGDClassifier, one core, both precisions, with accuracies
   kernel row  RBP and BOGD against their kernel row alone, at a budget of 100
-  numpy       every baseline against a tight numpy version on the same rows, mistakes beside
+  numpy       every baseline against a tight numpy version on the same rows, with mistakes
   growth      exponents of update time and memory, against Table 1 of Lu et al., JMLR 17(47), 2016; figures are those
               of the largest size and of the smallest
   throughput  rows a second against frequencies, inputs, classes and budget: the picture, and lines in the JSON file
 
-Contestants take turns, each group of them on cores that have become idle; medians are shown. A verdict is given only
-where cores were idle and the medians repeat. LLSVM is LIBLINEAR's, and is not raced.
+Contestants take turns, each group of them on cores that have become idle; medians are shown. A verdict is given only if
+cores were idle and the medians are repeatable. LLSVM is LIBLINEAR's, and is not timed.
 """
 
 from __future__ import annotations

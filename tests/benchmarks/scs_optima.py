@@ -1,9 +1,9 @@
-"""Optima of whole sets beside second-order methods, and how tight the lower bounds are.
+"""Optima of whole sets compared with second-order methods, and the tightness of the lower bounds.
 
     OKL_DATA=... python -m tests.benchmarks.scs_optima
 
-In a map all sets, by the exact kernel those of up to 2,000 rows. Inputs are standardised, the kernel is gaussian with
-the median distance as bandwidth, seeds are fixed.
+All sets in a map, those of up to 2,000 rows also by the exact kernel. Inputs are standardised, the kernel is gaussian
+with the median distance as bandwidth, seeds are fixed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HEADER = "set         space   rows    lam    exact      SCS        relative  bo
 
 
 def main() -> None:
-    """Print a line a set, space and lam."""
+    """Print a line per set, space and lam."""
     print(_HEADER)
     for name in SETS:
         rows, targets = shared_rows(name)
@@ -43,17 +43,19 @@ def main() -> None:
                 report(name, "kernel", lam, exact, KernelRows(KernelValues(kernel, rows), len(rows)), targets)
 
 
-def report(name: str, where: str, lam: float, exact: HingeOptimum, space: SampleSpace, targets: FloatArray) -> None:
-    """Solve to 1e-4 of the optimum, and say how near it is and how tight its own bound."""
+def report(
+    name: str, space_name: str, lam: float, exact: HingeOptimum, space: SampleSpace, targets: FloatArray
+) -> None:
+    """Solve to 1e-4 of the optimum, and print the excess and the tightness of its bound."""
     start = time.perf_counter()
     solved = solve_sample(space, targets, Scs(lam=lam, gap=RELATIVE * exact.objective))
     seconds = time.perf_counter() - start
     assert solved.lower_bound <= exact.objective, "a lower bound above an objective"
     excess = solved.objective - exact.objective
-    # the optimum lies in [bound, objective] of the judge: the tightness is uncertain by its gap
+    # the optimum is in [bound, objective] of the exact solver, so the tightness is uncertain by its gap
     tightness = solved.gap / excess if excess > 10.0 * exact.gap else float("nan")
     print(
-        f"{name:11s} {where:7s} {space.n_rows:6d} {lam:6.3f} {exact.objective:.8f} {solved.objective:.8f} "
+        f"{name:11s} {space_name:7s} {space.n_rows:6d} {lam:6.3f} {exact.objective:.8f} {solved.objective:.8f} "
         f"{excess / exact.objective:9.1e} {tightness:9.1f} {solved.iterations:6d} {seconds:9.3f}"
     )
 

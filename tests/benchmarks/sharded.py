@@ -92,27 +92,29 @@ def covtype(n_rows: int, C: float) -> None:
         settings = IngestSettings(rows_per_shard=round(SHARE * n_rows / 8) + 1, holdout=1.0 - SHARE)
         data = ingest(folder / "source.parquet", folder / "data", settings).dataset
         print(f"{[shard.rows for shard in data.split('train')]} rows a shard", flush=True)
-        with open_execution(0, threads=1) as here:
-            expected = {case: measured(learning, data, here) for case, learning in cases.items()}
+        with open_execution(0, threads=1) as local:
+            expected = {case: measured(learning, data, local) for case, learning in cases.items()}
         for case, (_, line) in expected.items():
             print(f"{' '.join(case):18} one process  {line}", flush=True)
         for n_workers in (1, 2, 4):
-            with open_execution(n_workers, threads=1) as there:
+            with open_execution(n_workers, threads=1) as cluster:
                 for case, learning in cases.items():
-                    found, line = measured(learning, data, there)
-                    same = found == expected[case][0]
+                    result_bits, line = measured(learning, data, cluster)
+                    same = result_bits == expected[case][0]
                     print(f"{' '.join(case):18} {n_workers} workers    {line}  same bits: {same}", flush=True)
         for case, learning in cases.items():
-            marks = folder / "_".join(case)
-            marks.mkdir()
-            with open_execution(WORKERS, threads=1) as there:
-                watched = Watched(there, {10}, worker_killed(marks))
-                same = bits(learning, last_state(learning, data, watched)) == expected[case][0]
-            print(f"{' '.join(case):18} a worker killed: {(marks / '10' / 'killed').exists()}  same bits: {same}")
+            marks_folder = folder / "_".join(case)
+            marks_folder.mkdir()
+            with open_execution(WORKERS, threads=1) as cluster:
+                observed = Watched(cluster, {10}, worker_killed(marks_folder))
+                same = bits(learning, last_state(learning, data, observed)) == expected[case][0]
+            print(
+                f"{' '.join(case):18} a worker killed: {(marks_folder / '10' / 'killed').exists()}  same bits: {same}"
+            )
 
 
 def main() -> None:
-    """Print a line a model and execution."""
+    """Print a line per model and execution."""
     if sys.argv[1:2] == ["covtype"]:
         covtype(int(sys.argv[2]) if len(sys.argv) > 2 else 50_000, float(sys.argv[3]) if len(sys.argv) > 3 else 0.1)
         return
@@ -122,23 +124,23 @@ def main() -> None:
         data = made_up(folder, n_rows)
         rows = [shard.rows for shard in data.split("train")]
         print(f"{rows} rows a shard: a vector of them {8 * rows[0]} B, one of the map's columns {16 * FREQUENCIES} B")
-        with open_execution(0, threads=2) as here:
-            expected = {model: measured(of(model), data, here) for model in MODELS}
-        with open_execution(WORKERS, threads=1) as there:
-            measured(of("c-svm"), data, there)  # workers load and compile
+        with open_execution(0, threads=2) as local:
+            expected = {model: measured(of(model), data, local) for model in MODELS}
+        with open_execution(WORKERS, threads=1) as cluster:
+            measured(of("c-svm"), data, cluster)  # workers load and compile
             for model in MODELS:
-                found, line = measured(of(model), data, there)
+                result_bits, line = measured(of(model), data, cluster)
                 print(f"{model:18} one process  {expected[model][1]}")
-                print(f"{model:18} {WORKERS} workers    {line}  same bits: {found == expected[model][0]}")
+                print(f"{model:18} {WORKERS} workers    {line}  same bits: {result_bits == expected[model][0]}")
             for model in MODELS[:3]:
                 (folder / model).mkdir()
                 learning = replace(of(model), scratch=folder / model)
                 (folder / model / "marks").mkdir()
-                watched = Watched(there, {60}, worker_killed(folder / model / "marks"))
-                started = time.perf_counter()
-                same = bits(learning, last_state(learning, data, watched)) == expected[model][0]
+                observed = Watched(cluster, {60}, worker_killed(folder / model / "marks"))
+                start = time.perf_counter()
+                same = bits(learning, last_state(learning, data, observed)) == expected[model][0]
                 killed = (folder / model / "marks" / "60" / "killed").exists()
-                print(f"{model:18} a worker killed: {killed}  same bits: {same}  {time.perf_counter() - started:.2f} s")
+                print(f"{model:18} a worker killed: {killed}  same bits: {same}  {time.perf_counter() - start:.2f} s")
 
 
 if __name__ == "__main__":

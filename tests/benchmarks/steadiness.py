@@ -1,4 +1,4 @@
-"""Whether a measurement can be trusted: on idle cores, and repeatable."""
+"""Checks that a measurement can be trusted: on idle cores, and repeatable."""
 
 from __future__ import annotations
 

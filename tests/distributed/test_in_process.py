@@ -86,7 +86,7 @@ class Recorder:
     """A plan that records its jobs, which wait until the gate is open."""
 
     def __init__(self) -> None:
-        self.begun: list[int] = []
+        self.started: list[int] = []
         self.planned: list[int] = []
         self.buffers: set[int] = set()
         self.gate = threading.Event()
@@ -96,7 +96,7 @@ class Recorder:
     def plan(self, data: Dataset, window: Window, inputs: Any, targets: Any) -> list[Callable[[], None]]:
         def job() -> None:
             with self.changed:
-                self.begun.append(window.index)
+                self.started.append(window.index)
                 self.changed.notify_all()
             assert self.gate.wait(10)
             inputs[:] = window.index
@@ -107,7 +107,7 @@ class Recorder:
 
     def wait_for(self, index: int) -> bool:
         with self.changed:
-            return self.changed.wait_for(lambda: index in self.begun, timeout=10)
+            return self.changed.wait_for(lambda: index in self.started, timeout=10)
 
 
 def test_next_window_is_in_flight_between_calls(data: Dataset) -> None:
@@ -149,7 +149,7 @@ def test_a_window_in_flight_is_cancelled_when_the_plan_changes(data: Dataset) ->
     reader.take(data, windows, 0, "float32")
     assert recorder.wait_for(1)
     assert (reader.take(data, windows, 3, "float32").inputs == 3).all()
-    assert 2 not in recorder.begun
+    assert 2 not in recorder.started
     reader.close()
 
 

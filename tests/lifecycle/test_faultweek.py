@@ -29,11 +29,11 @@ def test_the_simulation_detects_violations(tmp_path: Path, monkeypatch: pytest.M
     for day in (1, 2):
         land(week.inbox, f"{day}.parquet", content(day, 300))
         week.retrained()
-    assert week.found()["wrong"] == []
+    assert week.inspect()["wrong"] == []
     records = tmp_path / "registry" / "m" / "data" / "records"
     first = next(records.iterdir())
     first.rename(tmp_path / "lost")
-    assert [line.split(" in the lineage")[1] for line in week.found()["wrong"]] == [" is not the shard of its record"]
+    assert [line.split(" in the lineage")[1] for line in week.inspect()["wrong"]] == [" is not the shard of its record"]
     (tmp_path / "lost").rename(first)
     (records.parent / ".reference.json.half").touch()
     (records.parent.parent / "versions" / "00000009-aaaaaaaaaaaa").mkdir()
