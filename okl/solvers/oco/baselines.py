@@ -116,7 +116,8 @@ class YuanLamperski(Method):
     Parameters
     ----------
     step_scale : eta_0 > 0
-    ratio : > 0, sigma for convex losses; a step overshoots a constraint where ratio < ||dg||^2 / 2
+    ratio : > 0, sigma for convex losses; the bounds for constraints Ax <= b need more than ||A||^2 / 2, a step
+        overshoots them below; the violation grows with ratio and step_scale
     exponent : c in (0, 1)
     strongly_convex : whether steps shrink as 1 / (t + 1)
 
@@ -140,6 +141,10 @@ class YuanLamperski(Method):
     def assumes_strong_convexity(self) -> float:
         return _ANY if self.strongly_convex else 0.0
 
+    @property
+    def needs_above(self) -> tuple[str, float]:
+        return "ratio", 0.5
+
     def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
         """Return step and damping of rounds first .. last, and 0, (1, last - first + 1, 3)."""
         if self.strongly_convex:
@@ -161,7 +166,8 @@ class YuNeely(Method):
 
     Parameters
     ----------
-    proximal_scale : alpha_0 > 0
+    proximal_scale : alpha_0 > 0; the bounds for constraints Ax <= b need more than gamma_0^2 ||A||^2 / 2: the default
+        is for ||A|| < 1. Far below it, points may jump from one side of the set to the other in every round
     penalty_scale : gamma_0 > 0
     first_queued : whether the first round enters the queue, as published; if not q_1 = 0, and slack of the first point
         pulls the second one out of the constraints: with this the reference figures of section 4.1 come out
@@ -177,6 +183,10 @@ class YuNeely(Method):
     rule = oco.QUEUE
     positive = ("proximal_scale", "penalty_scale")
     needs_horizon = True
+
+    @property
+    def needs_above(self) -> tuple[str, float]:
+        return "proximal_scale", 0.5 * self.penalty_scale**2
 
     def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
         """Return step, whether the round is queued, and dual step of rounds first .. last, (1, last - first + 1, 3)."""

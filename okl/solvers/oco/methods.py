@@ -79,6 +79,11 @@ class Method:
         """Return the least mu of (19) that the step sizes are for; 0 if losses need none."""
         return 0.0
 
+    @property
+    def needs_above(self) -> tuple[str, float] | None:
+        """Return a field and c: it must be above c ||A||^2, A the rows of constraints, or steps overshoot these."""
+        return None
+
     def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> schedules.Numbers:
         """Return the numbers of the rule in rounds first .. last, (N, last - first + 1, 3); horizon : or 0."""
         raise NotImplementedError

@@ -19,7 +19,7 @@ from okl.compiled.oco import CompiledSet, project, quadratic_subgradient, quadra
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Integers
 from okl.foundation.validation import check_at_least
-from okl.solvers.oco.sets import Ball, Box, ConvexSet, Simplex, Vector, as_vector, set_fields
+from okl.solvers.oco.sets import Ball, Box, ConvexSet, Simplex, Vector, as_vector, refuse_first, set_fields
 
 # Long-term constraints g(x) <= 0: linear ones, and convex ones by value and subgradient.
 
@@ -160,8 +160,9 @@ class QuadraticLosses:
 
     def __post_init__(self) -> None:
         linear = np.array(self.linear, dtype=np.float64, order="C")
-        if linear.ndim != 2 or linear.size == 0 or not np.isfinite(linear).all():
-            raise ConfigError(f"linear has the shape {linear.shape}; expected finite numbers, one row for each round.")
+        if linear.ndim != 2 or linear.size == 0:
+            raise ConfigError(f"linear has the shape {linear.shape}; expected one row of numbers for each round.")
+        refuse_first("linear", linear, ~np.isfinite(linear))
         constant = as_vector("constant", np.zeros(linear.shape[0]) if self.constant is None else self.constant)
         if constant.size != linear.shape[0]:
             raise ConfigError(

@@ -327,8 +327,10 @@ def unmet_assumptions(
     """Return a sentence for each assumption of a method's theorems that does not hold.
 
     They are: constraints that stay, unless the method takes changing or stochastic ones; a point that satisfies the
-    changing ones of all rounds; Slater's condition; losses as strongly convex as the step sizes need.
+    changing ones of all rounds; Slater's condition; losses as strongly convex as the step sizes need; steps of
+    `YuNeely` and `YuanLamperski` that do not overshoot linear constraints.
     """
+    check_method(method)
     check_rounds(problem, losses, constraints)
     found, name = [], type(method).__name__
     if constraints is not None and constraints.stochastic:
@@ -355,12 +357,26 @@ def unmet_assumptions(
             f"The step sizes of {name} are for losses more strongly convex than these (strong_convexity = "
             f"{losses.strong_convexity:g})."
         )
+    if constraints is None and method.needs_above and isinstance(problem.constraints, LinearConstraints):
+        field, share = method.needs_above
+        least = share * float(np.linalg.norm(problem.constraints.matrix, 2)) ** 2
+        if getattr(method, field) <= least:
+            found.append(
+                f"{field} = {getattr(method, field):g}, but the bounds of {name} need more than {least:.6g} for these "
+                f"constraints, which steps may overshoot. Raise {field}."
+            )
     return tuple(found)
 
 
 def _margin(problem: Problem, constraints: Constraints) -> float:
     """Return by how much the problem's feasible point satisfies constraints; -inf if there is none."""
     return -np.inf if problem.feasible_point is None else -float(constraints.values(problem.feasible_point).max())
+
+
+def check_method(method: Method) -> None:
+    """Raise ConfigError for a name or a class in place of a method."""
+    if not isinstance(method, Method):
+        raise ConfigError(f"method = {method!r}; expected a method with its parameters, such as oco.Recoo().")
 
 
 def play_rounds(
@@ -375,6 +391,7 @@ def play_rounds(
 ) -> Matrix:
     """Return the points of all rounds, (n_rounds, p), played one by one for losses and constraints of any kind."""
     count = losses.n_rounds
+    check_method(method)
     check_rounds(problem, losses, constraints)
     reach, units = 0.0, np.empty((0, problem.dimension))
     if feedback is not None:
@@ -446,9 +463,29 @@ def play(
     >>> played.points[-1].round(2).tolist(), round(played.violation.cumulative, 2)
     ([0.8, 0.0], 0.4)
     """
-    unmet = () if feedback is not None else check_functions(problem, losses, constraints)
-    for sentence in (*unmet, *unmet_assumptions(method, problem, losses, constraints)):
+    for sentence in _unmet(method, problem, losses, constraints, feedback):
         warnings.warn(sentence, AssumptionWarning, stacklevel=2)
+    return _play(method, problem, losses, constraints, feedback, first, horizon, progress)
+
+
+def _unmet(
+    method: Method, problem: Problem, losses: Losses, constraints: Rounds | None, feedback: TwoPoint | None = None
+) -> tuple[str, ...]:
+    """Return a sentence for each function that is not convex, and for each assumption that does not hold."""
+    functions = () if feedback is not None else check_functions(problem, losses, constraints)
+    return (*functions, *unmet_assumptions(method, problem, losses, constraints))
+
+
+def _play(
+    method: Method,
+    problem: Problem,
+    losses: Losses,
+    constraints: Rounds | None,
+    feedback: TwoPoint | None = None,
+    first: Vector | None = None,
+    horizon: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Played:
     limits = problem.constraints if constraints is None else constraints
     if feedback is None and method.can_run(problem, losses, constraints):
         points = method.run(problem, losses, first, constraints, horizon)
@@ -506,7 +543,7 @@ def run_many(
 
     first : (p,) x_1 of all; constraints : those of each round of each problem, where they change
     Raises ConfigError : not as many problems as losses, or losses of different lengths
-    Warns AssumptionWarning : as `play` does
+    Warns AssumptionWarning : once, if `play` warns for any of the problems
     """
     check_at_least("n_threads", n_threads, 1)
     rounds = [None] * len(problems) if constraints is None else list(constraints)
@@ -516,10 +553,18 @@ def run_many(
             f"{len(problems)} problems and {len(losses)} losses of {sorted(lengths)} rounds; "
             "expected one loss for each problem, all of the same length."
         )
+    unmet = [_unmet(method, *game) for game in zip(problems, losses, rounds, strict=True)]
+    if any(unmet):
+        warnings.warn(
+            f"Assumptions of the bounds of {type(method).__name__} do not hold for some of the problems. `oco.play` on "
+            "one of them names these assumptions.",
+            AssumptionWarning,
+            stacklevel=2,
+        )
     out = np.empty((2, len(problems), lengths.pop()))
 
     def one(at: int) -> None:
-        played = play(method, problems[at], losses[at], rounds[at], first=first)
+        played = _play(method, problems[at], losses[at], rounds[at], first=first)
         out[0, at], out[1, at] = played.losses, played.violations
 
     if n_threads == 1:

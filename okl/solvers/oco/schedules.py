@@ -231,7 +231,8 @@ class Bounds:
 
     claim : which theorem
     regret : against the comparators of the path length; violation : the form (6)
-    claimed : whether gamma_0 is in its range; if not, the numbers promise nothing
+    claimed : whether gamma_0, the schedule's penalty_scale, is at most 1 / (sqrt(2) G), G the subgradient_bound of the
+        constants: see `covered`. If not, as with the default of 1 where G > .71, the numbers promise nothing
     """
 
     claim: str
@@ -323,8 +324,9 @@ def bounds_of(
 
     Raises
     ------
-    ConfigError : the theorem takes a bounded set
+    ConfigError : the theorem takes a bounded set; a method in place of its schedule
     """
+    _require_schedule(schedule)
     sizes = schedule.step_sizes(round_numbers(1, horizon + 1), horizon)
     steep, rounds = constants.subgradient_bound**2, round_numbers(1, horizon)
     claimed = covered(schedule, constants.subgradient_bound)
@@ -358,6 +360,7 @@ def expert_bounds(
     n_experts, weight_rate : N and beta of (36)
     constants, horizon, path_length : as for `bounds_of`
     """
+    _require_schedule(schedule)
     wide = _bounded("Theorem 3", constants.diameter)
     slope = constants.subgradient_bound * wide
     sizes = schedule.step_sizes(round_numbers(1, horizon + 1), horizon)
@@ -370,6 +373,14 @@ def expert_bounds(
         regret = min(regret, own + 0.5 * weight_rate * slope**2 * horizon + math.log(1.0 / prior) / weight_rate)
         violation += _violation(schedule, longer, 2.0 * wide**2 / longer[:-1], constants, slope)
     return Bounds("Theorem 3", regret, violation, covered(schedule, constants.subgradient_bound))
+
+
+def _require_schedule(schedule: Schedule) -> None:
+    if not isinstance(schedule, Schedule):
+        raise ConfigError(
+            f"schedule is of type {type(schedule).__name__}; expected a schedule, such as oco.KnownHorizon() or "
+            "Algorithm1().schedule. Methods other than Algorithms 1 and 2 have no numeric bounds here."
+        )
 
 
 def _moving(diameter: float, last_step: float, path_length: float) -> float:

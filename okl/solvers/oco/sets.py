@@ -22,10 +22,18 @@ def as_vector(name: str, values: object) -> Vector:
     Returns (n,) float64, read-only.
     """
     vector = np.array(values, dtype=np.float64)
-    if vector.ndim != 1 or vector.size == 0 or np.isnan(vector).any():
-        raise ConfigError(f"{name} has the shape {vector.shape}; expected a list of at least one number, without NaN.")
+    if vector.ndim != 1 or vector.size == 0:
+        raise ConfigError(f"{name} has the shape {vector.shape}; expected a list of at least one number.")
+    refuse_first(name, vector, np.isnan(vector))
     vector.setflags(write=False)
     return vector
+
+
+def refuse_first(name: str, values: NDArray[np.float64], odd: NDArray[np.bool_]) -> None:
+    """Raise ConfigError that names the place of the first odd value, if there is one."""
+    if odd.any():
+        place = np.argwhere(odd)[0].tolist()
+        raise ConfigError(f"{name}{place} = {values[odd][0]}; expected a finite number. Replace it.")
 
 
 def set_fields(record: object, **values: object) -> None:

@@ -437,7 +437,7 @@ def test_violated_assumptions_give_warnings() -> None:
         (oco.Polyak(), line, losses, None, "satisfies all constraints strictly"),
         (oco.Algorithm1(oco.StronglyConvex(0.3)), line, linear, None, "more strongly convex than these"),
         (oco.SinhaVaze(4.0, 0.31), line, losses, None, "more strongly convex than these"),
-        (oco.YuanLamperski(strongly_convex=True), line, linear, None, "more strongly convex than these"),
+        (oco.YuanLamperski(ratio=2.0, strongly_convex=True), line, linear, None, "more strongly convex than these"),
         (oco.Recoo(strong_convexity=0.4), line, losses, None, "more strongly convex than these"),
     ]
     for method, where, against, limits, message in cases:
@@ -449,8 +449,45 @@ def test_violated_assumptions_give_warnings() -> None:
     for method in (oco.Recoo(strong_convexity=0.3), oco.SinhaVaze(4.0, 0.3), oco.VazeSinha(4.0)):
         assert unmet_assumptions(method, problem, losses, rounds) == ()
     assert unmet_assumptions(oco.YuNeelyWei(), oco.Problem(SETS[0], drawn.overall()), losses, drawn) == ()
-    with pytest.warns(AssumptionWarning, match="more strongly convex"):
+    with pytest.warns(AssumptionWarning, match="bounds of Recoo do not hold for some of the problems") as caught:
         oco.run_many(oco.Recoo(strong_convexity=0.4), [line] * 2, [losses] * 2, n_threads=2)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_steps_that_overshoot_are_warned_of_with_the_least_valid_parameter() -> None:
+    apart = oco.LinearConstraints(np.array([[1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]]), np.array([6.0, -5.0]))
+    problem = oco.Problem(oco.Box(np.zeros(3), np.full(3, 4.0)), apart)  # ||A||^2 / 2 = 3
+    losses = oco.QuadraticLosses(0.0, np.random.default_rng(0).normal(size=(2000, 3)) - 1.0)
+    pairs: list[tuple[Method, Method, str]] = [
+        (oco.YuNeely(), oco.YuNeely(3.01), "proximal_scale = 0.5, but the bounds of YuNeely need more than 3 for"),
+        (oco.YuanLamperski(ratio=0.5), oco.YuanLamperski(ratio=3.01), "ratio = 0.5, but the bounds .* more than 3 for"),
+    ]
+    for small, enough, sentence in pairs:
+        with pytest.warns(AssumptionWarning, match=sentence) as caught:
+            far = oco.play(small, problem, losses).violation.cumulative
+        assert [len(str(warning.message)) <= 200 for warning in caught] == [True]
+        assert far > 2000.0  # of a corner in every round
+        assert oco.play(enough, problem, losses).violation.cumulative < 200.0  # and no warning
+    assert "more than 6.75 for" in unmet_assumptions(oco.YuNeely(3.01, 1.5), problem, losses)[0]
+
+
+def test_what_is_no_method_schedule_or_number_is_named() -> None:
+    problem, losses = oco.Problem(SETS[0], _sum_to(1.0)), oco.QuadraticLosses(0.0, np.ones((4, 3)))
+    for wrong in ("recoo", oco.Recoo):
+        for begin in (oco.play, oco.play_rounds, unmet_assumptions):
+            with pytest.raises(ConfigError, match=r"^method = .*[Rr]ecoo.*; expected a method .* such as oco\.Recoo"):
+                begin(wrong, problem, losses)  # type: ignore[operator]
+    constants = oco.constants_of(problem, losses)
+    with pytest.raises(ConfigError, match="schedule is of type Algorithm1; expected a schedule, such as"):
+        oco.bounds_of(oco.Algorithm1(), constants, 4)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="schedule is of type Algorithm2; expected a schedule"):
+        oco.expert_bounds(oco.Algorithm2(), constants, 4, 2, 0.1)  # type: ignore[arg-type]
+    linear = np.ones((4, 3))
+    linear[2, 1] = np.nan
+    with pytest.raises(ConfigError, match=r"^linear\[2, 1\] = nan; expected a finite number"):
+        oco.QuadraticLosses(0.0, linear)
+    with pytest.raises(ConfigError, match=r"^constant\[1\] = nan"):
+        oco.QuadraticLosses(0.0, np.ones((2, 3)), [0.0, np.nan])  # type: ignore[arg-type]
 
 
 def _bowl(t: int, x: Doubles) -> float:
