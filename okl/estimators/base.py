@@ -271,23 +271,6 @@ class BatchClassifier(ScoringClassifier, BatchEstimator):
 
     class_weight: ClassWeight = None
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit rows X (rows, n_features) with labels y (rows,).
-
-        Warns
-        -----
-        ConvergenceWarning : an iterative method did not reach its gap
-
-        Raises
-        ------
-        ConfigError, a ValueError : a parameter is out of its range, the kernel does not suit the method, class_weight
-            names no class of y
-        DataError, a ValueError : y holds one class only; sums of squares leave the range of floating numbers
-        DivergedError, an ArithmeticError : columns so large that rounding is all that is left
-        """
-        self._fit(X, y)
-        return self
-
     def _fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> None:
         inputs, labels = self._valid(X, y, reset=True)
         self.classes_ = classes_of(self, labels)

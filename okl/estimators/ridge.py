@@ -26,6 +26,7 @@ from okl.estimators.base import (
     RandomState,
     draw_seed,
     options_of,
+    row_weights,
     seed_of,
     threads_of,
 )
@@ -39,7 +40,7 @@ from okl.runs.api import location_of
 from okl.runs.loop import run_loop
 from okl.solvers.factory import make_solver
 from okl.solvers.ridge.cells import CELL_ROWS, PARTITIONS, LocalSolver
-from okl.solvers.ridge.gram import LandmarkBasis, Outputs
+from okl.solvers.ridge.gram import LandmarkBasis, Outputs, WeightedRows, part_of
 from okl.solvers.ridge.penalty_path import SAMPLE_ROWS, fit_rows
 from okl.solvers.ridge.settings import LocalSettings
 from okl.solvers.ridge.solver import RidgeSolver, fit_sparse_rows
@@ -52,34 +53,26 @@ class LeastSquaresEstimator(BatchEstimator):
     precision: Precision
     predictor_: Predictor
 
-    def _learn(self, inputs: FloatArray, targets: Doubles, outputs: Outputs) -> None:
+    def _learn(
+        self, inputs: FloatArray, targets: Doubles, outputs: Outputs, sample_weight: Doubles | None = None
+    ) -> None:
         """Fit inputs (rows, n_features) with targets (rows,): -1 and +1, class indices or numbers."""
         raise NotImplementedError
 
     def _learn_classes(
         self, rows: Rows, n_outputs: int, weights: tuple[float, ...] | None, sample_weight: Doubles | None
     ) -> None:
-        assert sample_weight is None, "fit takes no weights of rows"
-        self._learn(
-            rows.inputs, rows.targets, Outputs("binary" if n_outputs == 1 else "multiclass", n_outputs, weights)
-        )
+        outputs = Outputs("binary" if n_outputs == 1 else "multiclass", n_outputs, weights)
+        self._learn(rows.inputs, rows.targets, outputs, sample_weight)
 
 
 class LeastSquaresRegressor(RegressorMixin, LeastSquaresEstimator):  # type: ignore[misc]
     """Regressor by least squares."""
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit rows X (rows, n_features) with targets y (rows,).
-
-        Raises
-        ------
-        ConfigError, a ValueError : a parameter is out of its range
-        DataError, a ValueError : sums of squares, or weights, leave the range of floating numbers
-        DivergedError, an ArithmeticError : columns so large that rounding is all that is left
-        """
+    def _fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> None:
         inputs, targets = self._valid(X, y, reset=True, y_numeric=True)
-        self._learn(inputs, np.asarray(targets, dtype=np.float64), Outputs("regression", 1))
-        return self
+        targets, weights = np.asarray(targets, dtype=np.float64), row_weights(sample_weight, inputs)
+        self._learn(inputs, targets, Outputs("regression", 1), weights)
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """Return targets (rows,)."""
@@ -90,8 +83,8 @@ class LeastSquaresRegressor(RegressorMixin, LeastSquaresEstimator):  # type: ign
 class KernelRidgeEstimator(LeastSquaresEstimator):
     """Minimise, exactly, penalty / 2 ||f||^2 + 1/2 mean_i (y_i - f(x_i) - b)^2 over f on landmarks.
 
-    Inputs should be of like scale: put a StandardScaler before it. They may be sparse where kernel = "linear". The
-    same rows, parameters and random_state give the same bits, whatever n_jobs is.
+    The mean is weighted by sample_weight. Inputs should be of like scale: put a StandardScaler before it. They may be
+    sparse where kernel = "linear". The same rows, parameters and random_state give the same bits, whatever n_jobs is.
 
     Parameters
     ----------
@@ -133,18 +126,24 @@ class KernelRidgeEstimator(LeastSquaresEstimator):
 
     SOLVER: ClassVar[str] = "ridge"
 
-    def _learn(self, inputs: FloatArray, targets: Doubles, outputs: Outputs) -> None:
+    def _learn(
+        self, inputs: FloatArray, targets: Doubles, outputs: Outputs, sample_weight: Doubles | None = None
+    ) -> None:
+        weights = np.ones(len(targets)) if sample_weight is None else sample_weight
+        if not weights.all():  # rows of weight 0 are no landmarks, either
+            inputs, targets, weights = inputs[weights > 0.0], targets[weights > 0.0], weights[weights > 0.0]
         rng = check_random_state(self.random_state)
         seed, taken = draw_seed(rng), rng.permutation(len(targets))[:SAMPLE_ROWS]  # whatever order the rows have
-        targets, jobs = np.asarray(targets, dtype=np.float64), threads_of(self.n_jobs)
+        jobs = threads_of(self.n_jobs)
         solver, fit_intercept = self._solver(seed), bool(self.fit_intercept)
+        rows = Rows(inputs, targets) if sample_weight is None else WeightedRows(inputs, targets, weights)
         if sparse.issparse(inputs):
             basis, chosen = solver.basis_of(inputs, inputs)
-            solution = fit_sparse_rows(inputs, targets, outputs, taken, solver.penalty, fit_intercept, jobs)
+            solution = fit_sparse_rows(rows, outputs, taken, solver.penalty, fit_intercept, jobs)
         else:
-            sample = Rows(np.ascontiguousarray(inputs[taken]), targets[taken])
+            sample = part_of(rows, taken)
             basis, chosen = solver.basis_of(sample.inputs, inputs)
-            solution = fit_rows(basis, Rows(inputs, targets), outputs, solver.penalty, fit_intercept, jobs, sample)
+            solution = fit_rows(basis, rows, outputs, solver.penalty, fit_intercept, jobs, sample)
         if not solution.solved:
             raise DivergedError(
                 f"{type(self).__name__}: the columns are so large that only rounding error is left. Put a "
@@ -155,7 +154,7 @@ class KernelRidgeEstimator(LeastSquaresEstimator):
                 f"{type(self).__name__}: rounding errors exceed a penalty of {solution.penalty:g}; the gap is "
                 f"{solution.proof.gap:.2g}. Raise the penalty, or leave it out.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         self.predictor_, self.chosen_ = solution.predictor(basis), chosen
         self.landmarks_ = basis.landmarks if isinstance(basis, LandmarkBasis) else None
@@ -215,6 +214,14 @@ class KernelRidgeClassifier(BatchClassifier, KernelRidgeEstimator):
     True
     """
 
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit rows X (rows, n_features) with labels y (rows,), each weighing sample_weight (rows,) or 1.
+
+        Warns and raises as LocalRidgeClassifier; DataError, too, where every row of a class has sample_weight 0.
+        """
+        self._fit(X, y, sample_weight)
+        return self
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelRidgeRegressor(LeastSquaresRegressor, KernelRidgeEstimator):
@@ -228,6 +235,14 @@ class KernelRidgeRegressor(LeastSquaresRegressor, KernelRidgeEstimator):
     >>> bool(KernelRidgeRegressor(random_state=0).fit(x, np.sin(x[:, 0])).score(x, np.sin(x[:, 0])) > 0.999)
     True
     """
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit rows X (rows, n_features) with targets y (rows,), each weighing sample_weight (rows,) or 1.
+
+        Raises as LocalRidgeRegressor
+        """
+        self._fit(X, y, sample_weight)
+        return self
 
 
 # In cells of neighbouring rows
@@ -274,7 +289,10 @@ class LocalRidgeEstimator(LeastSquaresEstimator):
 
     SOLVER: ClassVar[str] = "local"
 
-    def _learn(self, inputs: FloatArray, targets: Doubles, outputs: Outputs) -> None:
+    def _learn(
+        self, inputs: FloatArray, targets: Doubles, outputs: Outputs, sample_weight: Doubles | None = None
+    ) -> None:
+        assert sample_weight is None, "fit takes no weights of rows"
         options, threads = options_of(self), threads_of(self.n_jobs)
         values = {"data": "X", "solver": self.SOLVER, "seed": seed_of(self.random_state), "precision": self.precision}
         settings = TrainSettings(**values, **options.model_dump())
@@ -323,6 +341,23 @@ class LocalRidgeClassifier(BatchClassifier, LocalRidgeEstimator):
     True
     """
 
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit rows X (rows, n_features) with labels y (rows,).
+
+        Warns
+        -----
+        ConvergenceWarning : an iterative method did not reach its gap
+
+        Raises
+        ------
+        ConfigError, a ValueError : a parameter is out of its range, the kernel does not suit the method, class_weight
+            names no class of y
+        DataError, a ValueError : y holds one class only; sums of squares leave the range of floating numbers
+        DivergedError, an ArithmeticError : columns so large that rounding is all that is left
+        """
+        self._fit(X, y)
+        return self
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LocalRidgeRegressor(LeastSquaresRegressor, LocalRidgeEstimator):
@@ -336,3 +371,15 @@ class LocalRidgeRegressor(LeastSquaresRegressor, LocalRidgeEstimator):
     >>> bool(LocalRidgeRegressor(random_state=0).fit(x, np.sin(x[:, 0])).score(x, np.sin(x[:, 0])) > 0.999)
     True
     """
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit rows X (rows, n_features) with targets y (rows,).
+
+        Raises
+        ------
+        ConfigError, a ValueError : a parameter is out of its range
+        DataError, a ValueError : sums of squares, or weights, leave the range of floating numbers
+        DivergedError, an ArithmeticError : columns so large that rounding is all that is left
+        """
+        self._fit(X, y)
+        return self

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_classification
@@ -32,7 +33,9 @@ from okl.estimators.ridge import KernelRidgeClassifier, KernelRidgeRegressor, Lo
 from okl.estimators.subgradient import SCSClassifier, SCSRegressor
 from tests.estimators.cases import CASE, classes_of, moons, outputs, prepare, several, waves
 
-UNEQUAL = {"check_sample_weight_equivalence_on_dense_data": "map and samples are drawn from the rows, without weights"}
+DRAWN = "maps, landmarks and samples are drawn from the rows, and a row left out leaves its repeats in"
+UNEQUAL = {"check_sample_weight_equivalence_on_dense_data": DRAWN}
+WEIGHTED = SCSClassifier | SCSRegressor | KernelRidgeClassifier | KernelRidgeRegressor
 
 
 @pytest.mark.filterwarnings("ignore:The first call of partial_fit chooses the step size")
@@ -55,10 +58,31 @@ UNEQUAL = {"check_sample_weight_equivalence_on_dense_data": "map and samples are
         SCSClassifier(),
         SCSRegressor(),
     ],
-    expected_failed_checks=lambda estimator: UNEQUAL if isinstance(estimator, SCSClassifier | SCSRegressor) else {},
+    expected_failed_checks=lambda estimator: UNEQUAL if isinstance(estimator, WEIGHTED) else {},
 )
 def test_scikit_learn_checks_pass(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "sparse", "gaussian"])
+@pytest.mark.parametrize("kind", [KernelRidgeClassifier, KernelRidgeRegressor])
+def test_weights_of_kernel_least_squares_are_repeated_rows(kind: Any, kernel: str) -> None:
+    rng = np.random.default_rng(0)
+    inputs, weights = rng.normal(size=(300, 4)), rng.integers(0, 4, 300).astype(float)
+    targets = (inputs[:, 0] + rng.normal(size=300) > 0.5).astype(float)
+    rows: Any = csr_array(inputs) if kernel == "sparse" else inputs
+    given = {"bandwidth": 2.0, "n_landmarks": 5000} if kernel == "gaussian" else {"kernel": "linear"}
+    repeats, own = np.repeat(np.arange(300), weights.astype(int)), weights > 0.0
+
+    def scores(rows: Any, targets: Any, sample_weight: Any = None, penalty: Any = 1e-3) -> Any:
+        made = kind(random_state=0, penalty=penalty, **given).fit(rows, targets, sample_weight=sample_weight)
+        return made._scores(inputs)
+
+    found = scores(rows, targets, 5.0 * weights)
+    assert found == pytest.approx(scores(rows[repeats], targets[repeats]), abs=1e-5)
+    assert np.abs(found - scores(rows, targets)).max() > 0.05
+    alone = scores(rows[own], targets[own], weights[own], "auto")
+    assert scores(rows, targets, weights, "auto") == pytest.approx(alone, abs=1e-6)  # rows of weight 0 are left out
 
 
 @pytest.mark.parametrize("made", [FOGDClassifier(loss="logistic"), NOGDClassifier(loss="logistic")])

@@ -33,11 +33,14 @@ from okl.solvers.ridge.gram import (
     LandmarkBasis,
     MapBasis,
     Outputs,
+    SomeRows,
     cuts,
     gram_of_pieces,
+    part_of,
     pieces_of,
     read_pieces,
     row_chunks,
+    weights_of,
 )
 from okl.solvers.ridge.penalty_path import HUBER_ROUNDS, SAMPLE_ROWS, RidgeSolution, fit_rows, solve
 
@@ -302,8 +305,7 @@ _MOST_STRETCHES, _LEAST_ROWS = 8, 4096  # fixed, so that bits depend on nothing 
 
 
 def fit_sparse_rows(
-    rows: sparse.csr_matrix,
-    targets: Doubles,
+    rows: SomeRows,
     outputs: Outputs,
     sample: Integers,
     penalty: float | None = None,
@@ -312,23 +314,26 @@ def fit_sparse_rows(
 ) -> RidgeSolution:
     """Solve linear least squares of sparse rows, at most 8,192 columns; bits do not depend on the number of threads.
 
-    sample : indices of rows on which a penalty is found, made dense; ConfigError or DataError if it cannot be
+    rows : CSR, with targets; sample : indices of rows on which a penalty is found, made dense; ConfigError or DataError
+        if it cannot be
     """
-    n_columns = rows.shape[1]
+    inputs: Any = rows.inputs
+    n_columns = inputs.shape[1]
     if n_columns > MOST_COLUMNS:
         raise ConfigError(
             f"The data have {n_columns:,} columns, but least squares take at most "
             f"{MOST_COLUMNS:,}. Use L2SVMClassifier or LogisticClassifier, which have no such "
             "limit."
         )
-    if not rows.has_canonical_format:
-        rows = rows.copy()  # the user's own, perhaps
-        rows.sum_duplicates()
+    if not inputs.has_canonical_format:
+        inputs = inputs.copy()  # the user's own, perhaps
+        inputs.sum_duplicates()
     basis = MapBasis(plain_inputs(n_columns, "float64"))
-    gram = _gram(rows, basis.n_columns, outputs.of(targets), outputs.weights(targets), n_threads)
+    gram = _gram(inputs, basis.n_columns, outputs.of(rows.targets), weights_of(rows, outputs), n_threads)
 
-    def sampled() -> Rows:
-        return Rows(rows[sample].toarray().astype(np.float64), targets[sample])
+    def sampled() -> SomeRows:
+        dense = inputs[sample].toarray().astype(np.float64)
+        return part_of(rows, sample)._replace(inputs=dense)
 
     return solve(basis, gram, outputs, sampled, penalty, fit_intercept, n_threads)
 
