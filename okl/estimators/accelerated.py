@@ -440,7 +440,7 @@ class UnifiedClassifier(AcceleratedClassifier):
     Parameters
     ----------
     model : "c-svm", "l2-svm", "logistic", "nu-svm", "dwd", "mm-fda", "mm-mpm", "l1-logistic" or "l1-l2-svm"
-    C : float > 0, LIBSVM's: 1/2 ||w||^2 + C sum of losses; None for 1
+    C : float > 0, LIBSVM's: 1/2 ||w||^2 + C sum of losses; None or "auto" for 1, as for the next four
     nu : of nu-svm, in (0, 2 min(m+, m-) / m], or None for half of the largest; of dwd, above 0, or None for
         d^2 / (100 m), d the median distance of rows of one class from those of the other
     kappa : of mm-fda and mm-mpm, from 0 to where the classes' ellipsoids meet; None for half of that

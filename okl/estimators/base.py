@@ -6,6 +6,7 @@ option that an estimator does not have keeps the default of the command.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from sklearn.utils.validation import _check_sample_weight, assert_all_finite, ch
 
 from okl.data.dataset import Schema
 from okl.data.execution import Rows
-from okl.foundation.errors import ConfigError, DataError, listed
+from okl.foundation.errors import ConfigError, DataError, listed, quoted
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Doubles, FloatArray, Integers, Precision, Task
 from okl.foundation.validation import check_choice
@@ -168,17 +169,28 @@ def large_values_refused() -> np.errstate:
     return np.errstate(over="ignore", invalid="ignore")
 
 
+_TEXT = re.compile("could not convert string|Cannot cast|(DateTime|TimeDelta)64DType")
+
+
 @contextmanager
-def missing_values_refused(estimator: Any) -> Iterator[None]:
-    """Raise DataError in place of scikit-learn's error for NaN in X, which recommends its own estimators."""
+def only_numbers(estimator: Any, X: Any) -> Iterator[None]:
+    """Raise DataError in place of errors of scikit-learn, NumPy and pandas for NaN, text or dates in X."""
+    name = type(estimator).__name__
     try:
         yield
-    except ValueError as error:
-        if not str(error).startswith("Input X contains NaN"):
+    except (ValueError, TypeError) as error:
+        if str(error).startswith("Input X contains NaN"):
+            raise DataError(
+                f"Input X contains NaN. {name} takes no missing values; okl.KernelClassifier and "
+                "okl.KernelRegressor do. Use these, or fill or drop such rows."
+            ) from None
+        if not _TEXT.search(str(error)):
             raise
+        columns = X.select_dtypes(exclude=["number", "bool"]).columns if hasattr(X, "select_dtypes") else ()
+        where = f" in column {quoted(str(columns[0]), 25)}" if len(columns) else ""
         raise DataError(
-            f"Input X contains NaN. {type(estimator).__name__} takes no missing values; okl.KernelClassifier and "
-            "okl.KernelRegressor do. Use these, or fill or drop such rows."
+            f"Input X contains text or dates{where}, but {name} takes numbers. Encode such columns, or use "
+            "okl.KernelClassifier or okl.KernelRegressor, which take them."
         ) from None
 
 
@@ -210,7 +222,7 @@ class ScoringEstimator(BaseEstimator):  # type: ignore[misc]
         accepted = "csr" if self._takes_sparse else False
         if options.get("y_numeric"):
             check_numbers(data[1])
-        with large_values_refused(), missing_values_refused(self):
+        with large_values_refused(), only_numbers(self, data[0]):
             valid = validate_data(self, *data, accept_sparse=accepted, reset=reset, **options)
             if not options.get("y_numeric"):
                 return valid

@@ -17,7 +17,7 @@ from okl.features.base import FeatureMap
 from okl.features.fourier import DRAWS
 from okl.foundation import plugins
 from okl.foundation.catalogue import KERNELS, STRATEGIES
-from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.errors import ConfigError, DataError, first_of
 from okl.foundation.types import FloatArray, Integers, Task
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel, shift_invariant_kernels
@@ -256,7 +256,9 @@ class _Budget(OnlineEstimator):
 class BudgetKernelClassifier(_Budget, OnlineClassifier):
     """Online learning with support vectors for two classes or several.
 
-    Inputs should be of like scale: put a StandardScaler before it.
+    Inputs should be of like scale: put a StandardScaler before it. Weights are the last ones, not averages: after one
+    pass, and between calls of partial_fit, accuracy may be far below the share of the largest class (.31 to .81 on
+    1,500 rows where that is .79, .82 after 20 passes). FOGDClassifier and NOGDClassifier average.
 
     Parameters
     ----------
@@ -469,8 +471,13 @@ class _Constrained(OnlineEstimator):
             if sensitive is not None and not hasattr(sensitive, "keys"):
                 kind = type(sensitive).__name__
                 raise DataError(f"sensitive is of type {kind}; expected columns by name, such as {{{name!r}: values}}.")
-            if sensitive is None or name not in sensitive:
-                available = ", ".join(map(str, sensitive or ())) or "nothing"
+            if sensitive is None:
+                raise DataError(
+                    f"A constraint uses the column {name!r}, which is not taken from X. Pass it in sensitive, such as "
+                    f"fit(X, y, sensitive=table[[{name!r}]])."
+                )
+            if name not in sensitive:
+                available = first_of([*map(str, sensitive)], 5) or "nothing"
                 raise DataError(f"sensitive has no column {name!r}, which a constraint uses. It holds {available}.")
             columns[name] = values_of(pa.chunked_array([pa.array(np.asarray(sensitive[name]))]), name)
         return columns

@@ -31,7 +31,7 @@ from okl.foundation import plugins
 from okl.foundation.catalogue import KERNELS, LOSSES, SOLVERS
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Task
-from okl.foundation.validation import check_name
+from okl.foundation.validation import OTHER_NAMES, check_name
 
 
 def read_toml(path: str | Path, option: str) -> dict[str, Any]:
@@ -294,9 +294,6 @@ class IngestSettings(BaseModel):
 
 
 # Validation of values from a command line, a TOML file or the parameters of a flow
-
-OTHER_NAMES = {"rbf": "gaussian", "poly": "polynomial", "laplace": "laplacian", "matern": "matern52"}
-"""Choices of okl by their names in other libraries."""
 
 Settings = TypeVar("Settings", bound=BaseModel)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from okl.estimators.online import FOGDClassifier, FOGDRegressor
+from okl.estimators.accelerated import CSVMClassifier
+from okl.estimators.online import ConstrainedFOGDClassifier, FOGDClassifier, FOGDRegressor
+from okl.estimators.ridge import KernelRidgeClassifier, LocalRidgeClassifier
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from tests.estimators.cases import CASE, moons, prepare, waves
 
@@ -52,6 +55,39 @@ def test_bad_use_of_the_classifier_is_named() -> None:
         model.partial_fit(inputs, labels, classes=[0, 2])
     with pytest.raises(DataError, match=r"y holds 2, but the classes are \[0, 1\]"):
         model.partial_fit(inputs, labels + 1)
+
+
+@pytest.mark.parametrize("kind", [FOGDClassifier, KernelRidgeClassifier, LocalRidgeClassifier, CSVMClassifier])
+def test_text_and_dates_are_named_with_the_estimators_that_take_them(kind: Any) -> None:
+    inputs, labels = moons()
+    rows = pd.DataFrame(inputs, columns=["a", "b"])
+    dates = pd.to_datetime(pd.Series(["2020-01-01"] * len(rows)))
+    integers = pd.array([1] * len(rows), dtype="Int64")
+    for table in (
+        rows.assign(a_column_with_a_name_that_is_long="x"),
+        rows.assign(a_column_with_a_name_that_is_long=pd.Categorical(["x"] * len(rows)), b=integers),
+        rows.assign(a_column_with_a_name_that_is_long=dates),
+    ):
+        with pytest.raises(
+            DataError, match=r"text or dates in column 'a_column_.* use okl\.KernelClassifier"
+        ) as caught:
+            kind().fit(table, labels)
+        assert len(str(caught.value)) <= 200
+    with pytest.raises(DataError, match=f"text or dates, but {kind.__name__} takes numbers"):
+        kind().fit(np.full((len(labels), 2), "x"), labels)
+    with pytest.raises(DataError, match="contains text or dates in column 'b'"):
+        kind().fit(rows, labels).predict(rows.assign(b="x"))
+    with pytest.raises(ConfigError, match=r"kernel = 'rbf'.*did you mean '?gaussian'?"):
+        kind(kernel="rbf").fit(rows, labels)
+
+
+def test_a_column_of_constraints_that_was_not_passed_is_named() -> None:
+    inputs, labels = moons()
+    made = ConstrainedFOGDClassifier(constraints=["abs(covariance(paid)) <= 0.01"])
+    with pytest.raises(DataError, match=r"'paid', which is not taken .*fit\(X, y, sensitive=table\[\['paid'\]\]\)"):
+        made.fit(pd.DataFrame(inputs, columns=["paid", "b"]), labels)
+    with pytest.raises(DataError, match=r"no column 'paid', which a constraint uses\. It holds sex\."):
+        made.fit(inputs, labels, {"sex": labels})
 
 
 def test_bad_use_of_the_regressor_is_named() -> None:
