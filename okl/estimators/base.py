@@ -186,11 +186,11 @@ def only_numbers(estimator: Any, X: Any) -> Iterator[None]:
             ) from None
         if not _TEXT.search(str(error)):
             raise
-        columns = X.select_dtypes(exclude=["number", "bool"]).columns if hasattr(X, "select_dtypes") else ()
+        columns: Any = X.select_dtypes(exclude=["number", "bool"]).columns if hasattr(X, "select_dtypes") else ()
         where = f" in column {quoted(str(columns[0]), 25)}" if len(columns) else ""
         raise DataError(
-            f"Input X contains text or dates{where}, but {name} takes numbers. Encode such columns, or use "
-            "okl.KernelClassifier or okl.KernelRegressor, which take them."
+            f"Input X contains text or dates{where}, but {name} takes numbers. Encode them, or use "
+            "okl.KernelClassifier or okl.KernelRegressor."
         ) from None
 
 

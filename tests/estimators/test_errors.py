@@ -63,9 +63,10 @@ def test_text_and_dates_are_named_with_the_estimators_that_take_them(kind: Any) 
     rows = pd.DataFrame(inputs, columns=["a", "b"])
     dates = pd.to_datetime(pd.Series(["2020-01-01"] * len(rows)))
     integers = pd.array([1] * len(rows), dtype="Int64")
+    texts = pd.Categorical(["x"] * len(rows))
     for table in (
         rows.assign(a_column_with_a_name_that_is_long="x"),
-        rows.assign(a_column_with_a_name_that_is_long=pd.Categorical(["x"] * len(rows)), b=integers),
+        rows.assign(a_column_with_a_name_that_is_long=texts, b=integers),
         rows.assign(a_column_with_a_name_that_is_long=dates),
     ):
         with pytest.raises(

@@ -476,7 +476,7 @@ def test_what_is_no_method_schedule_or_number_is_named() -> None:
     for wrong in ("recoo", oco.Recoo):
         for begin in (oco.play, oco.play_rounds, unmet_assumptions):
             with pytest.raises(ConfigError, match=r"^method = .*[Rr]ecoo.*; expected a method .* such as oco\.Recoo"):
-                begin(wrong, problem, losses)  # type: ignore[operator]
+                begin(wrong, problem, losses)  # type: ignore[arg-type]
     constants = oco.constants_of(problem, losses)
     with pytest.raises(ConfigError, match="schedule is of type Algorithm1; expected a schedule, such as"):
         oco.bounds_of(oco.Algorithm1(), constants, 4)  # type: ignore[arg-type]
