@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import KNNImputer
 from sklearn.kernel_approximation import Nystroem, RBFSampler
-from sklearn.linear_model import LinearRegression, SGDClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
@@ -36,7 +37,8 @@ def to_sklearn(model: Model) -> Pipeline:
     It takes raw rows (n, n_columns) in the order of schema.source_columns, rounds them to float32 as data sets do, and
     computes in double precision. With a column of text, these are an array of objects or a table; of svmlight text, a
     sparse matrix whose columns are the indices.
-    `decision_function` gives okl's scores, `predict` labels or targets in their own unit.
+    `decision_function` gives okl's scores, `predict` labels or targets in their own unit, and `predict_proba` okl's
+    probabilities if it has some and predicts the class of the largest.
 
     Raises ConfigError : the kernel is one that scikit-learn does not know by name (matern32, matern52, one of the
         user's own); or inputs are made of text, dates or folded indices
@@ -44,7 +46,11 @@ def to_sklearn(model: Model) -> Pipeline:
     """
     schema, predictor = model.schema, model.predictor
     if isinstance(predictor, CalibratedPredictor):
-        predictor = predictor.plain()
+        pipeline = to_sklearn(replace(model, predictor=predictor.plain()))
+        if not any(predictor.shifts):  # else predict is not the class of the largest probability
+            linear = {name: getattr(pipeline[-1], name) for name in ("coef_", "intercept_", "classes_")}
+            pipeline.steps[-1] = ("linear", _fitted(LogisticRegression(), pipeline[-1].n_features_in_, **linear))
+        return pipeline
     mixed = any(one.kind != "number" or not {*one.inputs} <= {*schema.features} for one in schema.encodings)
     if mixed or (schema.svmlight and schema.svmlight.hashed):
         raise ConfigError(

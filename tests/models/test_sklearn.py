@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +52,22 @@ def test_missing_values_are_zero_if_the_model_requires_it() -> None:
     rows[::3, 1] = np.nan
     pipeline = through_skops(to_sklearn(model))
     np.testing.assert_allclose(pipeline.decision_function(rows), model.scores(rows), atol=1e-5)
+
+
+@pytest.mark.parametrize(("solver", "n_classes"), [("logistic", 2), ("ridge", 2), ("ridge", 3)])
+def test_probabilities_are_those_of_okl(tmp_path: Path, solver: Literal["logistic", "ridge"], n_classes: int) -> None:
+    random = np.random.default_rng(3)
+    rows = random.standard_normal((300, 3))
+    labels = np.digitize(rows[:, 0] + rows[:, 1] ** 2 + 0.5 * random.standard_normal(300), [0.5, 1.5][: n_classes - 1])
+    source = parquet(tmp_path, pa.table({f"x{i}": rows[:, i].astype(np.float32) for i in range(3)} | {"y": labels}))
+    model = okl.load(okl.train(source, solver=solver, out=tmp_path / "run")["model"])
+    pipeline, expected = through_skops(to_sklearn(model)), model.predict_proba(rows)
+    assert expected.shape == (300, n_classes)
+    np.testing.assert_allclose(pipeline.predict_proba(rows), expected, atol=1e-6)
+    np.testing.assert_array_equal(pipeline.predict(rows), model.predict(rows))
+    predictor: Any = model.predictor
+    shifted = replace(model, predictor=replace(predictor, shifts=(0.3,) * len(predictor.shifts)))
+    assert not hasattr(to_sklearn(shifted), "predict_proba")
 
 
 @pytest.mark.parametrize("scale", ["none", "standard"])
