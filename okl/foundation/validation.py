@@ -121,10 +121,10 @@ OTHER_NAMES = {"rbf": "gaussian", "poly": "polynomial", "laplace": "laplacian", 
 def check_choice(name: str, value: str, choices: Collection[str]) -> str:
     """Return value if it is among the choices, or raise ConfigError that lists them, or the nearest of many."""
     if value not in choices:
-        listed = f"expected one of {', '.join(sorted(choices))}."
-        meant = OTHER_NAMES.get(str(value), "")
+        meant = OTHER_NAMES.get(str(value))
+        hint = f" (did you mean {meant!r}?)" if meant in choices else ""
+        listed = f"expected one of {', '.join(sorted(choices))}{hint}."
         near = get_close_matches(str(value), [*choices], 1, 0.7) if len(listed) > 150 else []
-        near = [meant] if meant in choices else near
         raise ConfigError(f"{name} = {value!r}; " + (f"did you mean {near[0]}?" if near else listed))
     return value
 

@@ -209,7 +209,9 @@ def test_a_first_call_of_few_rows_warns_unless_the_step_size_is_given() -> None:
 
 def test_names_of_maps_and_kernels_are_those_that_the_class_accepts() -> None:
     inputs, labels = moons()
-    kernels = r"kernel = 'rbf'; expected one of gaussian, laplacian, matern32, matern52\.$"
+    kernels = (
+        r"kernel = 'rbf'; expected one of gaussian, laplacian, matern32, matern52 \(did you mean 'gaussian'\?\)\.$"
+    )
     maps = r"map = '(x|exact)'; expected one of auto, independent, nystrom, orthogonal, quasi, structured\.$"
     for values, message in (({"kernel": "rbf"}, kernels), ({"map": "x"}, maps), ({"map": "exact"}, maps)):
         with pytest.raises(ConfigError, match=message):
