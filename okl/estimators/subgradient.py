@@ -195,7 +195,7 @@ class SCSClassifier(base.BatchClassifier, SubgradientEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (rows, n_features) with labels y (rows,), each weighing sample_weight (rows,) or 1.
 
-        Warns and raises as BatchClassifier; DataError, too, where every row of a class has sample_weight 0.
+        Warns and raises as LocalRidgeClassifier; DataError, too, where every row of a class has sample_weight 0.
         """
         self._fit(X, y, sample_weight)
         self._warn()
