@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from okl.foundation import plugins
 from okl.foundation.catalogue import load
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import KernelName, LossName, MapName, OrExtension, Positive
@@ -254,6 +255,27 @@ class LossOptions(SolverSettings):
         allow_inf_nan=False,
         description="regression: residuals below this, in units of the scaled target, have no loss",
     )
+
+    @field_validator("loss", mode="before")
+    @classmethod
+    def _not_huber(cls, loss: Any) -> Any:
+        """Name the option that is Huber's loss."""
+        if loss == "huber" and plugins.find("loss", loss) is None:
+            raise ValueError("it is an option of least squares: --solver ridge --huber 1.345")
+        return loss
+
+    def check(self, run: Run) -> None:
+        """Refuse a loss of other solvers."""
+        from okl.solvers.settings import listed_solvers, owners_of, solver_settings
+
+        super().check(run)
+        if self.loss in self.NOT_TAKEN.get("loss", ()):
+            refused = {name: solver_settings(name).NOT_TAKEN.get("loss", ()) for name in owners_of("loss")}
+            others = [name for name, losses in refused.items() if self.loss not in losses]
+            raise ConfigError(
+                f"{self.described('loss')}, but {self.SOLVER} does not take it. Remove it, or set --solver to "
+                f"{listed_solvers(others)}."
+            )
 
     def check_epsilon(self, schema: Schema) -> None:
         """Refuse an epsilon where nothing has residuals."""
