@@ -96,9 +96,9 @@ def train_growing_models(
         since_start = time.perf_counter() - started_at if elapsed is None else elapsed()
         sizes.append({"name": size.name, "score": 1.0 - judged.error, "seconds": since_start})
         least = 1.0 - max(one["score"] for one in sizes)
-        observer.advance(number + 1, len(models), {"error_of_the_best_size": least})
+        clipped = "huber" in type(settings.options).model_fields and settings.options.changed("huber")
+        observer.advance(number + 1, len(models), {f"{'clipped_' * clipped}error_of_the_best_size": least})
     assert best is not None, "a choice has models"
-    clipped = "huber" in type(best[0].options).model_fields and best[0].options.changed("huber")
     last = _why(tried, skipped, choice.record["budget_seconds"], criterion, clipped)
     why = [*ordered_reasons(choice.record["why"], best[0]), last]
     if best[0].solver == "local" and leading is not None:  # sampled cells are smaller, and their error is larger
@@ -181,4 +181,5 @@ def _why(
         end = "Larger ones were not trained where a size was not better by more than chance."
     elif not last.next_budget:
         end = "That is the largest size."
-    return f"Sizes (of rows left out{', outliers clipped' if clipped else ''}): {sizes}. {end}"
+    scale = ", outliers clipped by Huber's loss, so not on the scale of the candidates" if clipped else ""
+    return f"Sizes (of rows left out{scale}): {sizes}. {end}"

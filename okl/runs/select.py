@@ -246,7 +246,7 @@ def choose_solver(
     why += tried + on_metric
     models, tuned_seconds = _models_of(task, result, by, update, why, track.clip is None)
     if "huber" in update:  # cells may have taken its place
-        why[:1] = [tails, f"By least squares: {why[0]}"]
+        why[:1] = [tails, f"By least squares: {why[0].partition(' candidates: ')[2]}"]
     only = models[0][1] if len(models) == 1 else None
     if only is not None:
         sentence, advice = _limit(task, only)
@@ -293,10 +293,13 @@ def _robust(
         or sizes_of(task.shape, of_classes=False)[0].solver != "ridge"
     ):
         return "", [], ""
-    if track.clip is not None:
-        tails = "Huber's loss, as a few targets are far from all others; models are compared with these clipped."
-        return tails, [], _far_targets(track.clip, schema)
     taken = result.best_linear if update["kernel"] == "linear" else result.winner
+    if track.clip is not None:
+        tails = (
+            f"{_capitalised(taken.candidate.name)}, of {len(result.ran)} candidates, with Huber's loss as a few "
+            "targets are far from all others; candidates are compared with these clipped."
+        )
+        return tails, [], _far_targets(track.clip, schema)
     tails = _heavy_tails(track.judging(by), taken, result.winner.rows, len(result.ran))
     return tails, *_logarithm(track.judging(by), taken, result.winner.rows, schema.target)
 

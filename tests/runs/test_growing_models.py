@@ -16,6 +16,7 @@ from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
 from okl.distributed.in_process import LocalExecution
 from okl.foundation.settings import settings_from
+from okl.foundation.telemetry import NullObserver
 from okl.runs import candidates, model_sizes, select
 from okl.runs.growing_models import BestSize, Judgement, ended_solvers, is_better, train_growing_models
 from okl.runs.model_sizes import Size
@@ -211,3 +212,31 @@ def test_advised_budget_is_the_least_that_allows_the_next_size(
     assert seconds[0] == size.seconds < seconds[1]
     advised = float(model_sizes.larger_budget(size).split("--budget-seconds ")[1].split()[0])
     assert size.next_budget <= advised <= 1.1 * size.next_budget
+
+
+class Recorder(NullObserver):
+    """An observer that keeps the names of all metrics."""
+
+    def __init__(self) -> None:
+        self.names = set[str]()
+
+    def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
+        self.names |= metrics.keys()
+
+
+def test_errors_of_sizes_that_hubers_loss_clips_are_named_so(
+    data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for clipped in (True, False):
+        monkeypatch.setattr(
+            select, "_heavy_tails", lambda *_, clipped=clipped: "The errors have heavy tails." * clipped
+        )
+        choice, columns = chosen(data["number"])
+        observer = Recorder()
+        with LocalExecution(1) as execution:
+            best = train_growing_models(choice, columns, execution, observer)
+        assert len(best.record["sizes"]) > 1
+        sentence = next(why for why in best.record["why"] if why.startswith("Sizes (of rows left out"))
+        assert ("clipped by Huber's loss, so not on the scale of the candidates)" in sentence) == clipped
+        assert ("clipped_error_of_the_best_size" in observer.names) == clipped
+        assert ("error_of_the_best_size" in observer.names) != clipped

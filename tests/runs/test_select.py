@@ -184,7 +184,7 @@ def test_reasons_name_the_loss_for_heavy_tails_and_the_gain_of_a_logarithm(tmp_p
     choice = choose_solver(settings_for(heavy), heavy)
     assert choice.settings.model_dump()["huber"] > 0.0
     assert re.search(r"Huber's loss .*: [\d.]+% of .* on held-out folds, with least squares", choice.record["why"][0])
-    assert choice.record["why"][1].startswith("By least squares: ")
+    assert re.match(r"By least squares: [\d.]+% of the variance unexplained", choice.record["why"][1])
     skewed = stored(tmp_path / "skewed", inputs, targets + 50.0 * random.exponential(1.0, ROWS) ** 2, "regression")
     record = choose_solver(settings_for(skewed), skewed).record
     assert any("models of log(target) leave" in sentence for sentence in [*record["why"], record.get("hint", "")])
@@ -1016,7 +1016,11 @@ def test_a_few_enormous_targets_do_not_spoil_the_others(tmp_path: Path) -> None:
     found = stored(tmp_path / "far", inputs[:1600], targets[:1600], "regression")
     result = train(settings_for(found, out=str(tmp_path / "run"), budget_seconds=2.0))
     assert result["settings"]["huber"] == pytest.approx(1.345)
-    assert "Huber's loss, as a few targets are far" in result["choice"]["why"][0]
+    first, second, *_ = result["choice"]["why"]
+    taken = re.match(r"(.* kernel.*), of \d+ candidates, with Huber's loss as a few targets are far", first)
+    assert taken
+    assert first in text_summary(result)
+    assert re.match(r"By least squares: [\d.]+% of the variance unexplained", second)
     assert "are far from all others, which are within" in text_summary(result)
     predicted = load_model(tmp_path / "run" / "model").predict(inputs[1600:])
     assert np.sqrt(np.mean((predicted - noise_free[1600:]) ** 2)) < 0.5
