@@ -78,7 +78,7 @@ class FOGDClassifier(_Fogd, OnlineClassifier):
         classes always take the multi-class hinge
     step_size : float > 0 on the map, whose rows have norm 1, or "auto" for the best of a race on the sample
     class_weight : factor of the steps of each class, by label; "balanced" for rows / (classes * rows of the class)
-    average : predict with the average of the weights on the way, not the last ones
+    average : predict with the average of the weights on the way, not the last ones; it lags behind rows that change
     track : follow rows that change with time: step sizes side by side, mixed by Fixed Share; step_size and average stay
         as they are. Rows should come in their order: partial_fit, or shuffle=False
     passes, shuffle : int >= 1, passes of fit over the rows; whether they are shuffled before each
@@ -89,7 +89,7 @@ class FOGDClassifier(_Fogd, OnlineClassifier):
     ----------
     classes_ : labels in order, the second of two has positive scores
     chosen_ : bandwidth and step size as used, each with its reason; learner_ : the settings, the map among them
-    state_ : what was learned; state_.progress counts the mistakes made before each row was learned
+    state_ : what was learned; state_.progress counts the mistakes made before each row was learned, by the last weights
     n_features_in_, feature_names_in_ : of the inputs
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 1 and 3.

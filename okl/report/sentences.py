@@ -9,8 +9,20 @@ from typing import Any
 
 from okl.foundation.catalogue import SOLVERS
 from okl.foundation.settings import last_share_of
+from okl.foundation.types import Criterion
 from okl.metrics.criterion import RARE, outside_share
-from okl.report.format import CRITERION_NAMES, MIB, counted, duration, number, percent, shortened
+from okl.report.format import (
+    CRITERION_NAMES,
+    MEASURED_ON,
+    MIB,
+    counted,
+    duration,
+    error_value,
+    named_error,
+    number,
+    percent,
+    shortened,
+)
 from okl.report.results import Assessment, RunResult, assess
 from okl.solvers.settings import solver_settings
 
@@ -197,6 +209,8 @@ CLEARLY_BIASED = 4.0
 """Standard errors between the means of predictions and targets above which the difference is not chance."""
 FAR_MEANS = 0.1
 """Difference of these means, over the size of the mean target, above which a warning states both."""
+FAR_WORSE = 0.03
+"""Difference of two shares of mistakes, or of unexplained variance, above which a warning says that rows change."""
 FEW_ROWS = 30
 """Test rows below which a warning says that figures may be chance."""
 
@@ -229,6 +243,8 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         )
     if harder := _harder_test_rows(result, errors):
         warnings.append(harder)
+    if changing := _changing_relation(result):
+        warnings.append(changing)
     if leak := _deciding_column(result, errors):
         warnings.append(leak)
     linear = errors.difference("linear")
@@ -304,6 +320,38 @@ def _biased(result: RunResult, errors: Assessment) -> str:
         f"On test rows, the mean prediction is {number(true + mean)}, the mean target {number(true)}: sums of "
         f"predictions are too {'low' if mean < 0.0 else 'high'}.{advice}"
     )
+
+
+def _changing_relation(result: RunResult) -> str:
+    """Return the warning of averaged weights that are far worse than the weights on the way were; "" without such."""
+    settings, last = result.settings, bool(last_share_of((result.settings.get("ingest") or {}).get("holdout")))
+    in_order = settings.get("order") == "stored" and result.get("mode") == "stream" and result.passes == 1
+    averages = settings.get("average") and settings.get("track") is False  # others have no --track
+    if not in_order or not averages or settings.get("threshold") is not None:
+        return ""
+    name: Criterion = "squared-error" if result.is_regression else "accuracy"
+
+    def error(split: str) -> float | None:
+        """Return the mistake rate, or the share of the variance that is unexplained."""
+        if not result.is_regression:
+            return (result.get(split) or {}).get("mistake_rate")
+        loss, of_mean = (
+            ((one or {}).get(split) or {}).get("squared_loss") for one in (result, result.baselines.get("mean"))
+        )
+        return loss / of_mean if loss is not None and of_mean else None
+
+    before = error("progressive")
+    for split, rows in (("test", result.dataset.get("test_rows")), ("train", result.rows))[not last :]:
+        after = error(split)
+        if before is None or after is None or not rows:
+            continue
+        if after - before > max(FAR_WORSE, 2.0 * math.sqrt((before + after) / rows)):
+            return (
+                f"The relation changes over the rows: {named_error(name, before)} before each is learned, "
+                f"{error_value(name, after)} {MEASURED_ON[split]} by the saved average weights. In time order: "
+                f"--track{'' if last else ' --holdout last'}; else: --order shuffle."
+            )
+    return ""
 
 
 def _harder_test_rows(result: RunResult, errors: Assessment) -> str:

@@ -574,3 +574,35 @@ def test_an_error_and_its_deviation_have_one_unit() -> None:
     difference = errors.difference("majority")
     assert difference is not None
     assert errors.difference_text(difference) == "difference 1 ± 8.1 points"
+
+
+STREAM = {"solver": "fogd", "order": "stored", "average": True, "track": False}
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_averaged_weights_that_are_worse_than_those_on_the_way_are_a_warning(task: Any) -> None:
+    metric, constant = ("squared_loss", "mean") if task == "regression" else ("mistake_rate", "majority")
+
+    def warned(before: float, train: float, test: float, rows: int = 4000, **settings: Any) -> list[str]:
+        errors = {"progressive": before, "train": train, "test": test}
+        of_constant = {split: {metric: 0.5} for split in errors}
+        unit = 0.5 if task == "regression" else 1.0
+        result = {split: {metric: unit * error} for split, error in errors.items()} | {
+            "rows": rows, "mode": "stream", "settings": STREAM | settings, "baselines": {constant: of_constant},
+            "dataset": {"task": task, "test_rows": rows},
+        }  # fmt: skip
+        return [warning for warning in warning_sentences(result) if "relation changes" in warning]
+
+    (found,) = warned(0.214, 0.3829, 0.3856)
+    assert re.search(r": 21.40% [a-z ]+ before each is learned, 38.29% on training rows by", found)
+    assert found.endswith("--track --holdout last; else: --order shuffle.")
+    assert len(found) <= 210
+    newest = {"ingest": {"holdout": "last"}}
+    (later,) = warned(0.214, 0.22, 0.4655, **newest)
+    assert "46.55% on test rows" in later
+    assert "--holdout" not in later
+    assert not warned(0.214, 0.22, 0.4655), "test rows are not the last ones"
+    assert not warned(0.214, 0.24, 0.24, **newest), "a few points"
+    assert not warned(0.214, 0.26, 0.26, rows=200, **newest), "within chance"
+    for other in ({"track": True}, {"average": False}, {"order": "shuffle"}, {"passes": 2}, {"threshold": 0.1}):
+        assert not warned(0.214, 0.3829, 0.4, **newest, **other), other
