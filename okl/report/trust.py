@@ -341,14 +341,15 @@ def drift_blocks(result: RunResult) -> list[Block]:
         signals, windows = drift["signals"], f"{number(drift['windows'])} windows"
         windows += f" of {number(result.windows['rows'])} rows or more"
         chance = f"without drift, at most one in {number(round(1.0 / drift['level']))} windows signals by chance"
-        text = f"No drift: in none of {windows} did the error rise by more than chance ({chance})."
+        # a learner that keeps pace with a change has no higher error
+        tested, slow = "error of the learner before each update", " This does not test the saved model."
+        if drift["of_kept_models"]:
+            tested, slow = "error of frozen models", ""
+        text = f"No drift found: in none of {windows} did the {tested} rise by more than chance ({chance}).{slow}"
         if signals:
             listed = "; ".join(_signal(signal) for signal in signals[:MAX_SIGNALS])
             more = f"; and {number(len(signals) - MAX_SIGNALS)} more" if len(signals) > MAX_SIGNALS else ""
-            models = ", measured with frozen models" if drift["of_kept_models"] else ""
-            text = (
-                f"Drift: {number(len(signals))} of {windows} signal a higher error{models} ({chance}): {listed}{more}."
-            )
+            text = f"Drift: {number(len(signals))} of {windows} signal a higher {tested} ({chance}): {listed}{more}."
         blocks += [Heading("Drift"), Paragraph(text)]
     if len(points) > 1:
         errors = progressive_errors(result)
@@ -366,7 +367,8 @@ def drift_facts(result: RunResult) -> Facts:
         return []
     signals, windows = drift["signals"], f"{number(drift['windows'])} windows"
     if not signals:
-        return [("Drift", f"no signal in {windows}")]
+        whose = "frozen models" if drift["of_kept_models"] else "the learner (this does not test the saved model)"
+        return [("Drift", f"in none of {windows} did the error of {whose} rise by more than chance")]
     clearest = _signal(min(signals, key=lambda signal: signal["p_value"]))
     return [("Drift", f"{number(len(signals))} of {windows} signal a higher error; clearest: {clearest}")]
 

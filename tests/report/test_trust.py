@@ -152,3 +152,14 @@ def test_reports_on_results_without_quantiles_of_absolute_errors_show_none() -> 
     assert "The absolute error" not in paragraph_text(blocks)
     assert "Residuals, test rows" in [block.title for block in blocks if isinstance(block, Figure)]
     assert mistake_tables({}, (), "y", "rows") == []
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_a_run_without_drift_says_whose_error_did_not_rise(frozen: bool) -> None:
+    drift = {"signals": [], "level": 0.001, "windows": 89, "of_kept_models": frozen}
+    result = BINARY | {"drift": drift, "windows": {"rows": 1792, "points": []}}
+    page, summary = markdown_report(result), text_summary(result)
+    whose = "frozen models" if frozen else "the learner"
+    assert f"did the error of {whose}" in page
+    assert f"did the error of {whose}" in summary
+    assert ("not test the saved model" in page) == ("not test the saved model" in summary) == (not frozen)
