@@ -207,7 +207,7 @@ FEW_SURPRISING = 100
 """Test rows below which a larger error than that of the choice, or a difference of means, may be chance."""
 CLEARLY_BIASED = 4.0
 """Standard errors between the means of predictions and targets above which the difference is not chance."""
-FAR_MEANS = 0.1
+FAR_MEANS = 0.05
 """Difference of these means, over the size of the mean target, above which a warning states both."""
 FAR_WORSE = 0.03
 """Difference of two shares of mistakes, or of unexplained variance, above which a warning says that rows change."""
@@ -247,9 +247,10 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         warnings.append(changing)
     if leak := _deciding_column(result, errors):
         warnings.append(leak)
-    linear = errors.difference("linear")
+    linear, second = errors.difference("linear"), errors.hidden.get("linear")
     is_linear = "linear" in (result.chosen.get("map"), result.settings.get("kernel"))
-    if linear is not None and linear.gain < 0.0 and not (linear.is_tie and is_linear):
+    decided = is_linear or (second is not None and second.is_better)  # a tie that the headline has
+    if linear is not None and linear.gain < 0.0 and not (linear.is_tie and decided):
         verdict = f"as good ({errors.difference_text(linear)})" if linear.is_tie else "better"
         hidden = _second(errors, "linear", verdict if linear.is_tie else "")
         warnings.append(
@@ -308,13 +309,15 @@ def _left_out_texts(result: RunResult) -> list[str]:
 
 def _biased(result: RunResult, errors: Assessment) -> str:
     """Return the warning of predictions whose mean on test rows is far from that of the targets; "" without."""
-    bias = (result.test or {}).get("bias") or {}
-    mean, chance, true = (bias.get(name) for name in ("mean", "standard_error", "target_mean"))
-    if mean is None or chance is None or true is None or errors.rows < FEW_SURPRISING:
+    huber, bias = result.settings.get("huber") is not None, (result.test or {}).get("bias") or {}
+    # Huber's loss is biased on training rows, too, of which there are more
+    surest = (huber and (result.train or {}).get("bias")) or bias
+    found, chance = surest.get("mean"), surest.get("standard_error")
+    mean, true = bias.get("mean"), bias.get("target_mean")
+    if mean is None or true is None or found is None or chance is None or errors.rows < FEW_SURPRISING:
         return ""
-    if abs(mean) <= max(CLEARLY_BIASED * chance, FAR_MEANS * abs(true)):
+    if abs(found) <= CLEARLY_BIASED * chance or abs(mean) <= FAR_MEANS * abs(true):
         return ""
-    huber = result.settings.get("huber") is not None
     advice = " For sums, use --solver ridge without --huber (least squares)." if huber else ""
     return (
         f"On test rows, the mean prediction is {number(true + mean)}, the mean target {number(true)}: sums of "

@@ -12,7 +12,7 @@ import pytest
 
 from okl.metrics.definitions import measure
 from okl.report.blocks import Table
-from okl.report.format import number
+from okl.report.format import chosen_facts, number
 from okl.report.quality import threshold_rows
 from okl.report.results import Assessment, RunResult, assess
 from okl.report.sentences import summary_sentences, warning_sentences
@@ -384,7 +384,7 @@ def test_predictions_below_zero_of_targets_that_are_not_are_a_warning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scale", "rows", "warned"), [(0.6, 2000, True), (1.4, 2000, True), (0.6, 80, False), (0.95, 2000, False)]
+    ("scale", "rows", "warned"), [(0.6, 2000, True), (1.4, 2000, True), (0.6, 80, False), (0.97, 2000, False)]
 )
 def test_means_of_predictions_and_targets_that_differ_are_a_warning(scale: float, rows: int, warned: bool) -> None:
     targets = np.random.default_rng(0).lognormal(0.0, 0.7, rows)
@@ -606,3 +606,33 @@ def test_averaged_weights_that_are_worse_than_those_on_the_way_are_a_warning(tas
     assert not warned(0.214, 0.26, 0.26, rows=200, **newest), "within chance"
     for other in ({"track": True}, {"average": False}, {"order": "shuffle"}, {"passes": 2}, {"threshold": 0.1}):
         assert not warned(0.214, 0.3829, 0.4, **newest, **other), other
+
+
+def test_a_tie_that_another_metric_decides_for_the_model_is_said_once() -> None:
+    excess = {"mse": {"mean": -5.0, "standard_error": 9.0}, "mae": {"mean": 1.5, "standard_error": 0.2}}
+    result: dict[str, Any] = {
+        "test": {"mse": 9930.0, "mae": 10.5},
+        "baselines": {"mean": {"test": {"mse": 10100.0}}, "linear": {"test": {"mse": 9925.0, "mae": 12.05}}},
+        "dataset": {"task": "regression", "test_rows": 1600},
+    }
+    result["baselines"]["linear"]["test"]["excess"] = excess
+    assert text_summary(result).count("mean absolute error of the model, 10.5, is clearly lower") == 1
+    excess["mae"]["mean"], result["test"]["mae"] = -1.5, 13.55
+    assert any("A linear model is as good" in warning for warning in warning_sentences(result))
+
+
+def test_the_bias_of_hubers_loss_is_judged_on_training_rows() -> None:
+    bias = {"mean": -4.06, "standard_error": 2.47, "target_mean": 41.19}
+    test = {"mse": 9930.0, "bias": bias}
+    result: dict[str, Any] = {"test": test, "dataset": {"test_rows": 1623}, "settings": {"huber": 1.345}}
+    for error, warned in ((0.95, True), (2.0, False)):
+        result["train"] = {"bias": bias | {"mean": -4.24, "standard_error": error}}
+        assert any("sums of predictions are too low" in one for one in warning_sentences(result)) == warned
+        assert not any("sums of" in one for one in warning_sentences(result | {"settings": {"huber": None}}))
+
+
+def test_facts_without_content_are_left_out() -> None:
+    assert chosen_facts({"mixing_share": 0.0, "rank": 0}) == [("Rank", "0")]
+    assert chosen_facts({"mixing_share": 0.5}) == [("Share of rows mixed at once", "0.5000")]
+    many = RESULTS["binary"] | {"calibration": {"on": "32,768 test rows", "threshold": 0.5}}
+    assert "calibrated on 32,768 test rows; 'yes' is predicted" in text_summary(many)
