@@ -257,6 +257,8 @@ TERMINAL = {
 """Names of the chosen values that a terminal shows, in this order."""
 NAMES = TERMINAL | {"maps": "Maps compared", "budget": "Budget", "mixing_share": "Share of rows mixed at once"}
 
+UNMIXED = ("mixing_share", 0.0)  # in stored order
+
 
 def chosen_facts(chosen: Mapping[str, Any], names: Iterable[str] = ()) -> list[tuple[str, str]]:
     """Return names and texts of chosen values, each with its reason, stored as NAME_reason.
@@ -268,7 +270,8 @@ def chosen_facts(chosen: Mapping[str, Any], names: Iterable[str] = ()) -> list[t
     """
     reasons = {name for name in chosen if name.endswith("_reason") and name.removesuffix("_reason") in chosen}
     facts = []
-    for name in names or [name for name in chosen if name not in reasons]:
+    shown = [name for name in chosen if name not in reasons and (name, chosen[name]) != UNMIXED]
+    for name in names or shown:
         for path, text in flatten({name: chosen[name]}) if name in chosen else []:
             reason = _reason(name, chosen)
             facts.append((NAMES.get(path, path.replace("_", " ")), f"{text} ({reason})" if reason else text))

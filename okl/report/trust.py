@@ -43,7 +43,8 @@ def probability_sentence(result: RunResult) -> str:
     if found["on"].endswith("test rows"):
         rows, numbers = int(found["on"].split()[0].replace(",", "")), 1 + len(found.get("offsets") or ())
         # a number that is fitted gains 1 / 2n on its own rows and loses as much on others (Akaike, 1974)
-        text += f", whose log loss is therefore too low by about {number(numbers / rows)}"
+        if numbers / rows >= 1e-4:  # less does not show in the four digits of a log loss
+            text += f", whose log loss is therefore too low by about {number(numbers / rows)}"
     labels = result.dataset.get("labels") or [""]
     if "threshold" not in found and result.settings.get("class_weights", "none") != "none":
         return f"{text}; the predicted class need not be the most probable one, because of the class weights"

@@ -110,7 +110,7 @@ def _found(
     """Return a calibration and the rows or the loss that it comes from, or the reason why there is none."""
     options = settings.options
     if tracks(options):
-        return "Scores of track = true follow changing data and are not calibrated."
+        return "Scores of a model that follows changing data (--track) are not calibrated."
     if parse_constraints(constraints_of(options))[0]:
         return "Constraints hold for the scores as they are, so these are not calibrated."
     if in_folds is not None and settings.solver == "l2-svm":

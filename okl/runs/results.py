@@ -238,7 +238,7 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
     if (given is None or given.holdout is None) and used.get("holdout") is not None:
         share, wanted = f"{n_test / (n_test + data.rows('train')):.0%}", f"{used['holdout']:.0%}"
         about = "" if share == wanted else "about "  # by chance where they are many
-        by_class = f", exactly {wanted} of each class of at most {RARE_ROWS:,} rows" if about else ", by class"
+        by_class = f"; of each class of at most {RARE_ROWS:,} rows, exactly {wanted}" if about else ", by class"
         drawn = "" if schema.task == "regression" else by_class
         if group := used.get("group"):
             drawn = f" as whole groups of {group!r}"

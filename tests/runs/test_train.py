@@ -337,7 +337,7 @@ def test_a_share_by_class_is_exact_where_it_is_stated(tmp_path: Path) -> None:
     (sentence,) = assumptions(data, IngestSettings(target="y"))
     assert events == 0.8 * 600
     assert sentence.startswith("about 20% of the rows (6")
-    assert sentence.endswith("drawn at random, exactly 20% of each class of at most 2,000 rows (--holdout)")
+    assert sentence.endswith("drawn at random; of each class of at most 2,000 rows, exactly 20% (--holdout)")
 
 
 def test_whole_numbers_that_became_classes_are_stated(tmp_path: Path) -> None:
