@@ -255,7 +255,7 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         hidden = _second(errors, "linear", verdict if linear.is_tie else "")
         warnings.append(
             f"A linear model is {verdict}: {errors.sentence(errors.others['linear'])}, this model "
-            f"{errors.sentence(errors.error)}{hidden}. {'' if hidden or harder else _why_linear_wins(result)}".rstrip()
+            f"{errors.sentence(errors.error)}{hidden}. {'' if hidden or harder or changing else _why_linear_wins(result)}".rstrip()
         )
     if result.get("mode_of_workers"):
         solver, mode = result.settings["solver"], result["mode"]
@@ -346,7 +346,7 @@ def _changing_relation(result: RunResult) -> str:
     before = error("progressive")
     for split, rows in (("test", result.dataset.get("test_rows")), ("train", result.rows))[not last :]:
         after = error(split)
-        if before is None or after is None or not rows:
+        if before is None or after is None or not rows or before >= 1.0:  # no better than the mean
             continue
         if after - before > max(FAR_WORSE, 2.0 * math.sqrt((before + after) / rows)):
             return (

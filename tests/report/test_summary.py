@@ -597,13 +597,14 @@ def test_averaged_weights_that_are_worse_than_those_on_the_way_are_a_warning(tas
     assert re.search(r": 21.40% [a-z ]+ before each is learned, 38.29% on training rows by", found)
     assert found.endswith("--track --holdout last; else: --order shuffle.")
     assert len(found) <= 210
-    newest = {"ingest": {"holdout": "last"}}
+    newest: dict[str, Any] = {"ingest": {"holdout": "last"}}
     (later,) = warned(0.214, 0.22, 0.4655, **newest)
     assert "46.55% on test rows" in later
     assert "--holdout" not in later
     assert not warned(0.214, 0.22, 0.4655), "test rows are not the last ones"
     assert not warned(0.214, 0.24, 0.24, **newest), "a few points"
     assert not warned(0.214, 0.26, 0.26, rows=200, **newest), "within chance"
+    assert not warned(1.04, 1.13, 1.13, **newest), "nothing was learned on the way"
     for other in ({"track": True}, {"average": False}, {"order": "shuffle"}, {"passes": 2}, {"threshold": 0.1}):
         assert not warned(0.214, 0.3829, 0.4, **newest, **other), other
 
