@@ -253,9 +253,10 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     if linear is not None and linear.gain < 0.0 and not (linear.is_tie and decided):
         verdict = f"as good ({errors.difference_text(linear)})" if linear.is_tie else "better"
         hidden = _second(errors, "linear", verdict if linear.is_tie else "")
+        why = "" if hidden or harder or changing else _why_linear_wins(result)
         warnings.append(
             f"A linear model is {verdict}: {errors.sentence(errors.others['linear'])}, this model "
-            f"{errors.sentence(errors.error)}{hidden}. {'' if hidden or harder or changing else _why_linear_wins(result)}".rstrip()
+            f"{errors.sentence(errors.error)}{hidden}. {why}".rstrip()
         )
     if result.get("mode_of_workers"):
         solver, mode = result.settings["solver"], result["mode"]

@@ -265,11 +265,12 @@ class LossOptions(SolverSettings):
         return loss
 
     def check(self, run: Run) -> None:
-        """Refuse a loss of other solvers."""
+        """Refuse a piecewise linear loss of other solvers."""
+        from okl.losses import online_losses
         from okl.solvers.settings import listed_solvers, owners_of, solver_settings
 
         super().check(run)
-        if self.loss in self.NOT_TAKEN.get("loss", ()):
+        if self.loss in self.NOT_TAKEN.get("loss", ()) and self.loss not in online_losses():
             refused = {name: solver_settings(name).NOT_TAKEN.get("loss", ()) for name in owners_of("loss")}
             others = [name for name, losses in refused.items() if self.loss not in losses]
             raise ConfigError(

@@ -92,7 +92,7 @@ BAD_OPTIONS: dict[str, tuple[str, str]] = {
         r"bandwidth = 2\.0 is set, but the kernel 'linear' has no bandwidth",
     ),
     "merging without distances": ("--solver bsgd-merging --kernel polynomial", r"bsgd-merging .*Gaussian|gaussian"),
-    "a loss of other solvers": ("--solver rbp --loss logistic", r"but rbp does not take it\. .* fogd or nogd"),
+    "a loss of other solvers": ("--solver rbp --loss logistic", r"but rbp uses the hinge loss"),
     "an epsilon of classes": ("--set epsilon=0.5", r"epsilon = 0\.5 is for regression"),
     "a rule of the mode sum": ("--set step_rule=plain", r"applies to the mode sum, but the mode is stream"),
     "sums of support vectors": ("--solver rbp --mode sum", r"mode = 'sum', but rbp supports stream and mix only"),

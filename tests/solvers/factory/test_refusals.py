@@ -31,8 +31,9 @@ from tests.solvers.factory.cases import TASKS, defined, re_escaped, settings_of
         ),
         ({"solver": "nogd", "degree": 2}, "degree = 2 is set, but the kernel 'gaussian' has no degree"),
         ({"solver": "bsgd-merging", "kernel": "linear"}, "bsgd-merging .* kernel"),
-        ({"solver": "rbp", "loss": "logistic"}, "'logistic' is set, but rbp does not take it.* fogd or nogd"),
+        ({"solver": "rbp", "loss": "logistic"}, "loss = 'logistic', but rbp uses the hinge loss"),
         ({"loss": "absolute"}, "'absolute' is set, but fogd does not take it.* set --solver to scs or wolfe"),
+        ({"solver": "norma", "loss": "absolute"}, "but norma does not take it.* set --solver to scs or wolfe"),
         ({"loss": "huber"}, "loss = 'huber': it is an option of least squares: --solver ridge --huber 1.345"),
         ({"solver": "fogd", "epsilon": 0.3}, "epsilon = 0.3 is for regression, but 'y' makes this a binary task"),
         (
@@ -50,7 +51,7 @@ from tests.solvers.factory.cases import TASKS, defined, re_escaped, settings_of
             {"solver": "scs", "loss": "absolute"},
             "loss 'absolute' is for regression tasks, but the target 'y' makes this a bin",
         ),
-        ({"solver": "scs", "loss": "logistic"}, "'logistic' is set, but scs does not take it.* fogd or nogd"),
+        ({"solver": "scs", "loss": "logistic"}, "loss = 'logistic'; expected a piecewise linear one"),
         (
             {"solver": "scs", "kernel": "polynomial"},
             r"'polynomial' has no Fourier map\. Set map = 'nystrom' or 'exact'",
