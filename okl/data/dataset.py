@@ -16,7 +16,7 @@ from okl.foundation.types import FloatArray, Integers, Split, Task
 
 # Encodings of source columns, one immutable record each.
 
-EncodingKind = Literal["number", "category", "date", "timestamp"]
+EncodingKind = Literal["number", "category", "date", "timestamp", "time"]
 
 
 PARTS = ("years", "year_sin", "year_cos", "week_sin", "week_cos", "day_sin", "day_cos")
@@ -26,10 +26,13 @@ HOURS = tuple(f"hour_{hour:02d}" for hour in range(24))
 """Parts of `--dates calendar`, after the others: 1 on a day of the week, and in an hour of the day."""
 
 
-def part_names(time_of_day: bool, calendar: bool) -> tuple[str, ...]:
-    """Return the names of the parts of a date, or of a time; see `okl.data.values.date_parts`."""
-    plain, days = (PARTS, WEEKDAYS + HOURS) if time_of_day else (DATE_PARTS, WEEKDAYS)
-    return plain + days if calendar else plain
+_PARTS_OF = {"date": (DATE_PARTS, WEEKDAYS), "timestamp": (PARTS, WEEKDAYS + HOURS), "time": (DAY_PARTS, HOURS)}
+
+
+def part_names(kind: str, calendar: bool) -> tuple[str, ...]:
+    """Return the names of the parts of a kind of dates or times, () of others; see `okl.data.values.date_parts`."""
+    plain, steps = _PARTS_OF.get(kind, ((), ()))
+    return plain + steps if calendar else plain
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,8 @@ class Encoding:
     """Encoding of one source column; the same record serves ingest, prediction and retraining.
 
     column : name of the source column
-    kind : "category": one input for each value, 1 where the row has it, else 0; "date" and "timestamp": see
-        `okl.data.values`; "number": the value itself
+    kind : "category": one input for each value, 1 where the row has it, else 0; "date", "timestamp" and "time", which
+        is one of day: see `okl.data.values`; "number": the value itself
     inputs : names of the inputs that it makes, in order: those of values or means, then of `other`, then of `missing`
     categories : of "category": the values that have an input of their own, as text, sorted
     other : whether an input is 1 for every value that is none of these; without it such a row has zeros
@@ -63,18 +66,18 @@ class Encoding:
 
     @property
     def is_date(self) -> bool:
-        """Return whether the column holds dates or times."""
+        """Return whether the column holds dates, or times with a date."""
         return self.kind in ("date", "timestamp")
 
     @property
     def has_calendar(self) -> bool:
         """Return whether a date has inputs of weekdays, and a time of hours."""
-        return self.is_date and len(self.inputs) > len(PARTS) + self.missing
+        return 0 < len(part_names(self.kind, False)) < len(self.inputs) - self.missing
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Return the names of the parts of a date, in the order of its inputs."""
-        return part_names(self.kind == "timestamp", self.has_calendar)
+        """Return the names of the parts of a date or time, in the order of its inputs; () of other columns."""
+        return part_names(self.kind, self.has_calendar)
 
     @property
     def calendar_inputs(self) -> dict[str, str]:
@@ -165,7 +168,8 @@ def origins(features: tuple[str, ...], encodings: tuple[Encoding, ...]) -> tuple
 class ColumnFormat:
     """Format of a source column of text that holds numbers or dates, decided over all rows of the training source.
 
-    column : name of the source column; kind : "instant": a time with a zone, in UTC
+    column : name of the source column; kind : "instant": a time with a zone, in UTC; "time": of day; "duration": a
+        number in units of the last part, such as seconds of 1:25:15
     decimal : mark of the decimals of numbers, "." or ","; the other one may group thousands
     unit : sign of numbers: "%", which every value has, or a currency, which values may have; "": none
     order : of dates: "day" or "month" comes first, or "year" where no value leaves that open
@@ -173,7 +177,7 @@ class ColumnFormat:
     """
 
     column: str
-    kind: Literal["number", "date", "timestamp", "instant"]
+    kind: Literal["number", "date", "timestamp", "instant", "time", "duration"]
     decimal: str = "."
     unit: str = ""
     order: Literal["day", "month", "year"] = "year"
@@ -182,9 +186,9 @@ class ColumnFormat:
 
 # Data sets: shard descriptors and a schema.
 
-# 8 with words for missing values; 7 with target means; 6 with squashed columns; 5 with a metric or sparse columns; 4
-# with formats; else 2, or 1 for numbers alone (3: models)
-FORMAT_VERSION = 8
+# 9 with times of day or durations; 8 with words for missing values; 7 with target means; 6 with squashed columns; 5
+# with a metric or sparse columns; 4 with formats; else 2, or 1 for numbers alone (3: models)
+FORMAT_VERSION = 9
 MANIFEST = "manifest.json"
 
 Scale = Literal["none", "standard", "minmax"]
@@ -318,8 +322,11 @@ class Schema:
     @property
     def format_version(self) -> int:
         """Return the oldest format version with all fields in use: an older okl then asks for an upgrade."""
-        if self.missing_words:
+        kinds = {*(one.kind for one in self.encodings), *(form.kind for form in self.formats)}
+        if kinds.intersection(("time", "duration")):
             return FORMAT_VERSION
+        if self.missing_words:
+            return 8
         if any(encoding.means for encoding in self.encodings):
             return 7
         if self.squashed:

@@ -108,7 +108,8 @@ def _shown_encoding(encoding: Encoding) -> str:
     if encoding.kind == "number":
         return "number + missing" if missing else ""
     zone = f" in {encoding.time_zone}" if encoding.time_zone else ""
-    return " + ".join([f"{'time' if encoding.kind == 'timestamp' else 'date'}{zone}", *missing])
+    what = {"timestamp": "time", "time": "time of day"}.get(encoding.kind, "date")
+    return " + ".join([f"{what}{zone}", *missing])
 
 
 def _table(columns: list[tuple[str, ColumnStatistics]]) -> list[str]:

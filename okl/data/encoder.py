@@ -19,6 +19,7 @@ from okl.data.values import (
     codes_of,
     date_parts,
     is_date,
+    is_date_or_time,
     is_number,
     is_text,
     missing_in,
@@ -211,7 +212,7 @@ def encode(encoding: Encoding, column: pa.Array, out: FloatArray, missing: Missi
     if encoding.kind == "number":
         np.copyto(values[0], numbers(column), casting="unsafe")
     else:
-        values[:] = date_parts(column, encoding.kind == "timestamp", encoding.time_zone, encoding.has_calendar)
+        values[:] = date_parts(column, encoding.kind, encoding.time_zone, encoding.has_calendar)
     if encoding.fills:
         absent = np.isnan(values[0])
         if encoding.missing:
@@ -322,9 +323,11 @@ def _unfit(encoding: Encoding | None, kind: pa.DataType) -> str:
     if encoding.kind == "category":
         if alike := equal_categories(encoding.categories, kind):
             return f"text, as its values {alike[0]!r} and {alike[1]!r} are one number"
-        return "" if is_text(kind) or is_number(kind) or is_date(kind) else "text"
+        return "" if is_text(kind) or is_number(kind) or is_date_or_time(kind) else "text"
     if pa.types.is_null(value_type(kind)):
         return ""
+    if encoding.kind == "time":
+        return "" if pa.types.is_time(kind) else "times of day"
     if not is_date(kind):
         return "dates" if encoding.kind == "date" else "times"
     if encoding.kind == "timestamp" and bool(zone_of(kind)) != bool(encoding.time_zone):

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow.csv import ConvertOptions
 
+from okl.data.dataset import part_names
 from okl.foundation.errors import DataError, first_line, first_of
 from okl.foundation.types import Doubles, FloatArray
 
@@ -178,6 +179,11 @@ def is_date(kind: pa.DataType) -> bool:
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
+def is_date_or_time(kind: pa.DataType) -> bool:
+    """Return whether values of a type are dates, timestamps or times of day."""
+    return is_date(kind) or bool(pa.types.is_time(kind))
+
+
 def has_time(kind: pa.DataType) -> bool:
     """Return whether values of a type have a time of day, too."""
     return bool(pa.types.is_timestamp(kind))
@@ -188,14 +194,14 @@ def zone_of(kind: pa.DataType) -> str:
     return (kind.tz or "") if pa.types.is_timestamp(kind) else ""
 
 
-def date_parts(column: pa.Array, time_of_day: bool, time_zone: str = "", calendar: bool = False) -> Doubles:
+def date_parts(column: pa.Array, kind: str, time_zone: str = "", calendar: bool = False) -> Doubles:
     """Return parts of dates or times (n_parts, rows), see `okl.data.dataset.part_names`; NaN for missing values.
 
     years since 2000-01-01 of 365.2425 days; sine and cosine of the day in its year, of the day in its week (0 on
     Mondays) and of the time of day, each as an angle of 2 pi a period: so December and January are neighbours.
 
-    column : dates or timestamps
-    time_of_day : whether the time of day counts; without, timestamps are taken as their dates
+    column : dates, timestamps, or with "time" times of day
+    kind : "timestamp"; "date": timestamps are taken as their dates; "time": only the parts of the time of day
     calendar : whether parts of weekdays and, with the time of day, of hours follow
     time_zone : of the parts, "" for times without a zone, which are used as they are
     Raises DataError : a time zone that this machine does not know
@@ -204,20 +210,20 @@ def date_parts(column: pa.Array, time_of_day: bool, time_zone: str = "", calenda
     absent = pc.is_null(micros).to_numpy(zero_copy_only=False)
     since = pc.fill_null(micros, 0).to_numpy(zero_copy_only=False)
     days, rest = np.divmod(since, DAY_MICROSECONDS)
-    share = rest / DAY_MICROSECONDS if time_of_day else np.zeros(len(days))
+    share = np.zeros(len(days)) if kind == "date" else rest / DAY_MICROSECONDS
     dates = days.astype("datetime64[D]")
     years = dates.astype("datetime64[Y]")
     first, after = years.astype("datetime64[D]"), (years + 1).astype("datetime64[D]")
     in_year = (dates - first).astype(np.float64) / (after - first).astype(np.float64)
-    turns = [in_year, (days + 3) % 7 / 7.0, *([share] if time_of_day else [])]  # 1970-01-01 was a Thursday
+    turns = [in_year, (days + 3) % 7 / 7.0, share]  # 1970-01-01 was a Thursday
     values = [(days - DAYS_TO_2000 + share) / YEAR_DAYS]
     for turn in turns:
         values += [np.sin(2.0 * np.pi * turn), np.cos(2.0 * np.pi * turn)]
     if calendar:
         values += list(np.equal.outer(np.arange(7), (days + 3) % 7).astype(np.float64))
-    if calendar and time_of_day:
         values += list(np.equal.outer(np.arange(24), rest // (DAY_MICROSECONDS // 24)).astype(np.float64))
-    parts_of_dates = np.stack(values)
+    by_name = dict(zip(part_names("timestamp", calendar), values, strict=True))
+    parts_of_dates = np.stack([by_name[name] for name in part_names(kind, calendar)])
     parts_of_dates[:, absent] = np.nan
     return parts_of_dates
 
@@ -226,6 +232,8 @@ def _local_micros(column: pa.Array, time_zone: str) -> pa.Array:
     """Return microseconds since 1970-01-01 in local time of a time zone, (rows,) int64."""
     if pa.types.is_null(column.type):
         return column.cast(pa.int64())
+    if pa.types.is_time(column.type):
+        return column.cast(pa.time64("us"), safe=False).cast(pa.int64())
     try:
         if time_zone:
             column = pc.local_timestamp(column.cast(pa.timestamp("us", time_zone), safe=False))

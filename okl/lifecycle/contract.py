@@ -107,8 +107,7 @@ DATE_YEARS = 10.0  # before the first or after the last date: a wrong century, o
 
 def made_of_dates(schema: Schema) -> dict[str, str]:
     """Return the inputs that are parts of dates, each with the name of its part; see `okl.data.dataset`."""
-    dates = [encoding for encoding in schema.encodings if encoding.is_date]
-    return {name: part for each in dates for name, part in zip(each.inputs, each.parts, strict=False)}
+    return {name: part for each in schema.encodings for name, part in zip(each.inputs, each.parts, strict=False)}
 
 
 def _widened(columns: tuple[ColumnStatistics, ...], widening: float) -> tuple[Vector, Vector]:

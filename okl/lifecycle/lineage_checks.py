@@ -193,7 +193,7 @@ def _learns_sensitive(train: TrainSettings) -> bool:
 
 SETTLED = ("target", "task", "scale", "scale_target", "missing")
 NOT_INPUTS = {"keys": "a key", "drop": "a column to drop"}
-KINDS = {"number": "a number", "date": "a date", "timestamp": "a time", "text": "a text"}
+KINDS = {"number": "a number", "date": "a date", "timestamp": "a time", "time": "a time of day", "text": "a text"}
 ANOTHER = "Remove it, or create a model with another name."
 
 
@@ -224,10 +224,10 @@ def check_lineage_start(settings: RetrainSettings, reference: Schema) -> None:
             f"group = {ingest.group!r}, but the model {name} was created without this column as a key. {ANOTHER}"
         )
     _check_categories(settings, reference)
-    if ingest.dates == "drop" and any(encoding.is_date for encoding in reference.encodings):
+    if ingest.dates == "drop" and any(encoding.parts for encoding in reference.encodings):
         raise _otherwise(settings, "dates", repr("parts"))
     if ingest.dates == "calendar":
-        dates = [encoding for encoding in reference.encodings if encoding.is_date]
+        dates = [encoding for encoding in reference.encodings if encoding.parts]
         if not all(encoding.has_calendar for encoding in dates):
             raise _otherwise(settings, "dates", repr("parts"))
     folding = reference.svmlight

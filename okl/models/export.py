@@ -207,9 +207,9 @@ def synthetic_rows(schema: Schema, n_rows: int) -> pa.RecordBatch:
             arrays[column] = choices.take(pa.array(random.integers(len(choices), size=n_rows)))
         elif encoding is not None and encoding.kind != "number":
             seconds = random.integers(0, 40 * 365 * DAY_SECONDS, size=n_rows)
-            zone, days = encoding.time_zone or None, (seconds // DAY_SECONDS).astype(np.int32)
-            kind = pa.timestamp("s", zone) if encoding.kind == "timestamp" else pa.date32()
-            arrays[column] = pa.array(seconds if encoding.kind == "timestamp" else days).cast(kind)
+            times = pa.array(seconds).cast(pa.timestamp("s", encoding.time_zone or None))
+            kinds = {"date": pa.date32(), "time": pa.time32("s")}
+            arrays[column] = times.cast(kinds.get(encoding.kind, times.type))
         else:
             moments = statistics[column if encoding is None else encoding.inputs[0]]
             drawn = moments.mean + moments.standard_deviation * random.standard_normal(n_rows)
@@ -263,7 +263,7 @@ def feeds_of(schema: Schema, batch: pa.RecordBatch) -> dict[str, NDArray[Any]]:
         elif encoding.kind == "category":
             feeds[name] = column.fill_null("").to_numpy(zero_copy_only=False)
         else:
-            parts = date_parts(column, encoding.kind == "timestamp", encoding.time_zone, encoding.has_calendar)
+            parts = date_parts(column, encoding.kind, encoding.time_zone, encoding.has_calendar)
             feeds |= dict(zip(encoding.inputs, parts, strict=False))  # the input of missing dates is made in the graph
     return feeds
 

@@ -97,7 +97,7 @@ def _faults(schema: Schema) -> Iterator[str]:
 
 # 8 with words for missing values; 7 with target means; 6 with squashed columns; 5 with a metric or sparse columns; 4
 # with formats; 3 with probabilities; else 2 or 1
-FORMAT_VERSION = 8
+FORMAT_VERSION = 9
 DESCRIPTION, SEAL = "model.json", "description_sha256"
 WEIGHTS = "weights.safetensors"
 WHAT_TO_GIVE = (

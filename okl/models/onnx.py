@@ -347,7 +347,7 @@ def _wave_scores(graph: Graph, frequencies: FloatArray, weights: FloatArray, inp
 
 # Documentation of the inputs.
 
-_DATES = ("date", "timestamp")
+_DATES = ("date", "timestamp", "time")
 PART_FORMULAS = {
     "years": f"days / {YEAR_DAYS}",
     "year_sin": "sin(2 * pi * day_of_year / days_of_year)",
@@ -368,10 +368,9 @@ _TERMS = (
 
 def date_formulas(schema: Schema) -> dict[str, str]:
     """Return the formula of each input that is a part of a date, by its name; {} for models without dates."""
-    of_dates = [encoding for encoding in schema.encodings if encoding.is_date]
     return {
         name: PART_FORMULAS[part]
-        for encoding in of_dates
+        for encoding in schema.encodings
         for name, part in zip(encoding.inputs, encoding.parts, strict=False)
     }
 

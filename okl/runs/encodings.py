@@ -54,7 +54,7 @@ def encoding_by_trial(
             {"many_values": "inputs" if means else "means"},
             {"many_values": "inputs", "max_categories": _MOST_INPUTS // len(columns)},
         ]
-    dated = any(encoding.is_date for encoding in data.schema.encodings)
+    dated = any(encoding.parts for encoding in data.schema.encodings)
     if dated and given.dates == "auto" and data.schema.sparse is None:
         others.append({"dates": "calendar"})
     if not (others and 1 < data.rows("train") <= MOST_ROWS and isinstance(options, AutoSettings)):

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from okl.certificates.certify import Certification, excess_proof, gap_proof, regret_proof, tracking_proof
-from okl.data.dataset import Dataset, Encoding, Schema, Shard
+from okl.data.dataset import DAY_PARTS, WEEKDAYS, Dataset, Encoding, Schema, Shard
 from okl.data.encoder import missing_word_of
 from okl.data.execution import Execution, Traffic
 from okl.data.ingest.targets import RARE_ROWS
@@ -269,22 +269,24 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
         sentences.append(f"missing numbers of {_named(missing)} are the training mean, with a 0/1 input (--missing)")
     sentences += _words_as_categories(schema)
     if dates := [encoding.column for encoding in schema.encodings if encoding.is_date]:
-        steps = any(encoding.has_calendar for encoding in schema.encodings if encoding.column in dates)
-        more = ", weekday and hour" if steps else ""
-        sentences.append(
-            f"dates of {_named(dates)} are split into year and position in year, week and day{more} (--dates)"
-        )
+        parts = {part for encoding in schema.encodings if encoding.is_date for part in encoding.parts}
+        timed = bool(parts.intersection(DAY_PARTS))
+        steps = "" if parts.isdisjoint(WEEKDAYS) else ", weekday and hour" if timed else ", weekday"
+        cycles = "year, week and day" if timed else "year and week"
+        sentences.append(f"dates of {_named(dates)} are split into year and position in {cycles}{steps} (--dates)")
+    if times := [encoding.column for encoding in schema.encodings if encoding.kind == "time"]:
+        sentences.append(f"times of {_named(times)} are positions in the day, so that 23:59 is near 00:00 (--dates)")
     if means := [encoding.column for encoding in schema.encodings if encoding.means]:
         sentences.append(
             f"inputs of {_named(means)} are target means of their values, for training rows from other folds "
             "(--many-values)"
         )
     sentences += rare_values(schema, "--max-categories")
-    sentences += [
-        f"{described(form)} (--{'decimal' if form.kind == 'number' else 'date-order'})" for form in schema.formats[:3]
-    ]
+    options = {"number": "decimal", "time": "category", "duration": "category"}
+    sentences += [f"{described(form)} (--{options.get(form.kind, 'date-order')})" for form in schema.formats[:3]]
     if len(schema.formats) > 3:
-        sentences.append(f"text of {_named([form.column for form in schema.formats[3:]])} is read as numbers or dates")
+        others = _named([form.column for form in schema.formats[3:]])
+        sentences.append(f"text of {others} is read as numbers, dates or times")
     return sentences
 
 
@@ -621,6 +623,9 @@ def _value(encoding: Encoding | None, column: str, stored: dict[str, float]) -> 
     first = stored.get(encoding.inputs[0])
     if first is None or encoding.kind == "number":
         return None if first is None else _shortest(first)
+    if encoding.kind == "time":
+        turn = math.atan2(first, stored.get(encoding.inputs[1], math.nan)) / (2 * math.pi)
+        return None if math.isnan(turn) else f"{EPOCH + timedelta(minutes=round(1440 * turn)):%H:%M}"
     try:
         moment = EPOCH + timedelta(days=DAYS_TO_2000 + first * YEAR_DAYS)
         if encoding.kind == "date":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import bz2
 import gzip
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from io import BytesIO
 from typing import Any, NamedTuple
@@ -97,7 +97,8 @@ column(
     "month first",
 )
 column("times_fractions.csv", ["31/12/2026 08:15:00.25"] * 2, [T(2026, 12, 31, 8, 15, 0, 250000)] * 2, "day first")
-column("times_alone.csv", ["08:15", "09:30"], r"column 'a' is of type time32\[s\], but inputs are numbers, bools, text")
+column("times_alone.csv", ["08:15", "9:30 pm", "NA"], [time(8, 15), time(21, 30), None])
+column("times_durations.csv", ["8:15:00", "120:30:00", "NA"], [29_700.0, 433_800.0, None])
 odd(
     "dates_two_columns.csv",
     "a,b,y\n31/12/2026,01/02/2026,0\n01/02/2026,03/04/2026,1\n",

@@ -116,7 +116,7 @@ def test_a_missing_number_becomes_the_training_mean_and_sets_an_input(data: Data
 def test_dates_are_years_and_angles() -> None:
     known = pd.Series(pd.to_datetime(["2000-01-01 00:00:00", "2024-12-31 18:00:00", "1969-07-20 20:17:40"]))
     at = pa.array([*known, None], pa.timestamp("us"))
-    parts = date_parts(at, True)
+    parts = date_parts(at, "timestamp")
     turns = [
         (known.dt.day_of_year - 1) / np.where(known.dt.is_leap_year, 366, 365),
         known.dt.day_of_week / 7,
@@ -127,33 +127,33 @@ def test_dates_are_years_and_angles() -> None:
     expected = np.stack([years.to_numpy(), *(wave for turn in angles for wave in (np.sin(turn), np.cos(turn)))])
     np.testing.assert_allclose(parts[:, :3], expected, atol=1e-9)
     assert np.isnan(parts[:, 3]).all()
-    dates = date_parts(at.cast(pa.date32(), safe=False), False)
+    dates = date_parts(at.cast(pa.date32(), safe=False), "date")
     np.testing.assert_allclose(dates[1:, :3], parts[1:5, :3], atol=1e-12)
-    np.testing.assert_array_equal(date_parts(at, False), dates)
+    np.testing.assert_array_equal(date_parts(at, "date"), dates)
 
 
 def test_a_calendar_has_a_part_for_each_weekday_and_hour() -> None:
     known = pd.Series(pd.date_range("2024-02-26 00:30", periods=400, freq="61min"))
     at = pa.array([*known, None], pa.timestamp("us"))
-    parts = date_parts(at, True, calendar=True)
-    np.testing.assert_array_equal(parts[:7], date_parts(at, True))
+    parts = date_parts(at, "timestamp", calendar=True)
+    np.testing.assert_array_equal(parts[:7], date_parts(at, "timestamp"))
     np.testing.assert_array_equal(parts[7:14, :-1].argmax(axis=0), known.dt.day_of_week)
     np.testing.assert_array_equal(parts[14:, :-1].argmax(axis=0), known.dt.hour)
     np.testing.assert_array_equal(parts[7:14, :-1].sum(axis=0), 1.0)
     np.testing.assert_array_equal(parts[14:, :-1].sum(axis=0), 1.0)
     assert np.isnan(parts[:, -1]).all()
-    assert len(parts) == len(part_names(True, True))
-    days = date_parts(at.cast(pa.date32(), safe=False), False, calendar=True)
+    assert len(parts) == len(part_names("timestamp", True))
+    days = date_parts(at.cast(pa.date32(), safe=False), "date", calendar=True)
     np.testing.assert_array_equal(days[5:, :-1], parts[7:14, :-1])
-    assert len(days) == len(part_names(False, True))
+    assert len(days) == len(part_names("date", True))
 
 
 def test_times_are_converted_to_the_zone_of_training() -> None:
     at = pd.Series(pd.to_datetime(["2026-07-01 22:30", "2026-01-01 23:30"])).dt.tz_localize("UTC")
-    berlin = date_parts(pa.array(at.dt.tz_convert("Europe/Berlin").dt.tz_localize(None)), True)
+    berlin = date_parts(pa.array(at.dt.tz_convert("Europe/Berlin").dt.tz_localize(None)), "timestamp")
     for zone in ("UTC", "Asia/Tokyo", "Europe/Berlin"):
         column = pa.array(at.dt.tz_convert(zone))
-        np.testing.assert_array_equal(date_parts(column, True, "Europe/Berlin"), berlin)
+        np.testing.assert_array_equal(date_parts(column, "timestamp", "Europe/Berlin"), berlin)
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [4, 2, 0, 3, 1]])

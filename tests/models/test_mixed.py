@@ -53,7 +53,8 @@ def table() -> pa.Table:
 @pytest.fixture(scope="module", params=["mean", "zero", "drop"])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
     folder = tmp_path_factory.mktemp("mixed")
-    pq.write_table(table(), folder / "rows.parquet")
+    rows = table()
+    pq.write_table(rows.append_column("opens", rows["seen"].cast(pa.time32("s"))), folder / "rows.parquet")
     given = {"target": "y", "missing": request.param, "dates": "parts", "categories": ("code",), "scale": "standard"}
     okl.ingest(folder / "rows.parquet", folder / "data", **given)
     made = okl.train(folder / "data", out=str(folder / "run"), frequencies=40, bandwidth=2.0, step_size=0.5)
@@ -132,6 +133,8 @@ def test_the_file_describes_parts_of_dates_and_missing_values(model: Model) -> N
     meta = onnxruntime.InferenceSession(to_onnx(model).SerializeToString()).get_modelmeta()
     formulas = json.loads(meta.custom_metadata_map["dates"])
     rows = synthetic_rows(model.schema, 200)
+    clock = pa.array([time.time() for time in rows.column("seen").to_pylist()], rows.schema.field("opens").type)
+    rows = rows.set_column(rows.schema.get_field_index("opens"), "opens", clock)
     days = [time - datetime(2000, 1, 1) for time in rows.column("seen").to_pylist()]
     for at, time in enumerate(rows.column("seen").to_pylist()):
         terms = {
@@ -144,7 +147,7 @@ def test_the_file_describes_parts_of_dates_and_missing_values(model: Model) -> N
         for name, formula in formulas.items():
             value = eval(formula, {"sin": math.sin, "cos": math.cos, "pi": math.pi}, terms)
             assert value == pytest.approx(feeds_of(model.schema, rows.slice(at, 1))[name][0], abs=1e-9)
-    assert len(formulas) == 7
+    assert len(formulas) == 9
     settled = {
         "mean": "becomes the mean of the training rows",
         "zero": "becomes 0",

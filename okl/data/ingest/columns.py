@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from okl.data.dataset import INDICES, VALUES, SparseColumns
 from okl.data.encoder import Encoder, encoder_by
-from okl.data.values import MOST_NAMED, is_date, is_number, is_text, value_type
+from okl.data.values import MOST_NAMED, is_date_or_time, is_number, is_text, value_type
 from okl.foundation.errors import ConfigError, DataError, listed
 from okl.foundation.settings import IngestSettings, last_share_of
 
@@ -128,7 +128,7 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
     if len(features) > 1 and "" not in settings.categories:  # without a name: most often an index that pandas wrote
         features = tuple(filter(None, features))
     if settings.dates == "drop":
-        features = tuple(name for name in features if not is_date(types[name]))
+        features = tuple(name for name in features if not is_date_or_time(types[name]))
     if features or not (sparse or settings.text):
         _check_features(features, types, settings, source.location)
     return Roles(
@@ -234,7 +234,7 @@ def _check_features(
     for name in features:
         kind = types[name]
         out = f"--key {quote(name)} to copy it to the scores, or --drop {quote(name)} to leave it out"
-        if is_date(kind) and settings.dates == "error" and name not in settings.categories:
+        if is_date_or_time(kind) and settings.dates == "error" and name not in settings.categories:
             too = " If numbers are missing, too: --missing mean." if settings.missing == "error" else ""
             raise DataError(
                 f"{where}: column {name!r} holds dates ({kind}). Use --dates parts to learn from years and positions "
@@ -245,7 +245,7 @@ def _check_features(
                 f"{where}: column {name!r} holds bytes that are not UTF-8 text. Save text as UTF-8 (in Parquet as "
                 f"type string), leave it out (--drop {quote(name)}) or copy it to the scores (--key {quote(name)})."
             )
-        if not (is_number(kind) or is_text(kind) or is_date(kind)):
+        if not (is_number(kind) or is_text(kind) or is_date_or_time(kind)):
             how = " (in pandas: .dt.total_seconds())" if pa.types.is_duration(kind) else ""
             raise DataError(
                 f"{where}: column {name!r} is of type {kind}, but inputs are numbers, bools, text or dates. "

@@ -338,9 +338,13 @@ def _typing(dialect: Dialect) -> dict[str, Any]:
     return {"parse_options": dialect.parsing, "convert_options": dialect.converting()}
 
 
-def numeric_nulls(schema: pa.Schema) -> pa.Schema:
-    """Return the schema to read with: a column without any value counts as numbers."""
-    return pa.schema([field.with_type(pa.float64()) if pa.types.is_null(field.type) else field for field in schema])
+def types_to_read(schema: pa.Schema) -> pa.Schema:
+    """Return the schema to read with: numbers for a column without a value, text for times of day."""
+    kinds = (
+        pa.float64() if pa.types.is_null(kind) else pa.string() if pa.types.is_time(kind) else kind
+        for kind in schema.types
+    )
+    return pa.schema([field.with_type(kind) for field, kind in zip(schema, kinds, strict=True)])
 
 
 class ScanResult(NamedTuple):

@@ -51,7 +51,7 @@ def csv_types(schema: Schema) -> dict[str, pa.DataType]:
         if encoding.kind == "category"
         else pa.timestamp("us", encoding.time_zone or None)  # dates have no zone
         for encoding in schema.encodings
-        if encoding.kind != "number" and encoding.column not in formats
+        if encoding.kind not in ("number", "time") and encoding.column not in formats
     }
     if text_labels(schema):
         types[schema.target] = pa.string()

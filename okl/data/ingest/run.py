@@ -76,7 +76,6 @@ from okl.data.values import (
     date_parts,
     has_time,
     is_date,
-    is_number,
     is_text,
     missing_in,
     missing_in_rows,
@@ -142,9 +141,8 @@ class ColumnPlan:
     @property
     def parts(self) -> tuple[str, ...]:
         """Return the names of the inputs of a numeric or date column, without the one for missing values."""
-        if self.kind in ("date", "timestamp"):
-            return tuple(f"{self.name}:{part}" for part in part_names(self.kind == "timestamp", self.calendar))
-        return (self.name,) if self.kind == "number" else ()
+        dated = tuple(f"{self.name}:{part}" for part in part_names(self.kind, self.calendar))
+        return (self.name,) if self.kind == "number" else dated
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,13 +186,14 @@ class TermCounts:
 
 def column_plans(roles: Roles, schema: pa.Schema, settings: IngestSettings) -> list[ColumnPlan]:
     """Return how each input column is read, in order."""
-    plans = []
+    plans, calendar = [], settings.dates == "calendar"
     for name in roles.features:
         kind = schema.field(name).type
-        if name in settings.categories or not (is_number(kind) or is_date(kind)):
+        if name in settings.categories or is_text(kind):
             plans.append(ColumnPlan(name, "category"))
+        elif pa.types.is_time(kind):
+            plans.append(ColumnPlan(name, "time", calendar=calendar))
         elif is_date(kind):
-            calendar = settings.dates == "calendar"
             plans.append(ColumnPlan(name, "timestamp" if has_time(kind) else "date", zone_of(kind), calendar))
         else:
             plans.append(ColumnPlan(name, "number"))
@@ -273,7 +272,7 @@ def _scan_column(plan: ColumnPlan, column: pa.Array, held: pa.RecordBatch | None
         with np.errstate(over="ignore", invalid="ignore"):
             parts = numbers(column).astype(np.float32).astype(np.float64)[np.newaxis]
     else:
-        parts = date_parts(column, plan.kind == "timestamp", plan.time_zone, plan.calendar)
+        parts = date_parts(column, plan.kind, plan.time_zone, plan.calendar)
     present = ~np.isnan(parts[0])
     rows = int(present.sum())
     in_test = 0 if held is None else int(missing_in(held.column(plan.name)).sum())

@@ -567,7 +567,7 @@ def _typed_nulls(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> pa.Sche
         takes = kind is not None and (pa.types.is_null(field.type) or (is_text(field.type) and is_date(kind)))
         return field.with_type(kind) if takes else field
 
-    return csv.numeric_nulls(pa.schema([typed(field) for field in schema]))
+    return csv.types_to_read(pa.schema([typed(field) for field in schema]))
 
 
 def _csv_pieces(
@@ -577,7 +577,7 @@ def _csv_pieces(
     schemas = [schema for schema, _ in inspected]
     if all(schema.names == schemas[0].names for schema in schemas):  # types that a few rows suggest may differ
         schemas = [reduce(csv.merged_types, schemas)] * len(schemas)
-    schemas = [csv.numeric_nulls(schema) for schema in schemas]
+    schemas = [csv.types_to_read(schema) for schema in schemas]
     schemas = [pa.schema([field.with_type(_csv_type(field, types)) for field in schema]) for schema in schemas]
     found = zip(files, schemas, inspected, strict=True)
     return [Piece(str(file), "csv", schema, 0, None, dialect=dialect) for file, schema, (_, dialect) in found]
@@ -696,7 +696,7 @@ def _with_types(source: Source, execution: Execution | None, types: Collection[s
             nested = reduce(jsonlines.merged, schemas)
             schema = _typed_nulls(jsonlines.flat(nested), given)
         else:
-            found = csv.numeric_nulls(reduce(csv.merged_types, schemas))
+            found = csv.types_to_read(reduce(csv.merged_types, schemas))
             schema = pa.schema([field.with_type(given.get(field.name, field.type)) for field in found])
         check_unique(schema, source.files[0])
         scanned = zip(pieces, scans, strict=True)

@@ -1,4 +1,4 @@
-"""Text that holds numbers or dates: decimal commas, thousands, signs of money and percent, day or month first.
+"""Text that holds numbers, dates or times: decimal commas, thousands, signs of money and percent, day or month first.
 
 A reader of text recognises plain numbers and dates such as 2026-12-31. What a column of other text holds is decided
 over all its rows: `tally_of` counts what fits each reading, tallies of consecutive rows are merged in order, and
@@ -170,17 +170,69 @@ def parse_dates(texts: pa.Array, order: str) -> pa.Array:
     return Dates(texts).array(order)
 
 
+_CLOCK = (
+    r"^\s*(?P<hour>\d{1,4}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:[.,](?P<fraction>\d{1,6})\d*)?)?"
+    r"(?:\s?(?P<half>[AaPp])\.?[Mm]\.?)?\s*$"
+)
+
+
+class Clocks(NamedTuple):
+    """Times of day and durations of texts, (k,), null where a text is none; see `parse_clocks`.
+
+    times : of day, time64; durations : float64; long : which durations are no times of day, by their looks
+    """
+
+    times: pa.Array
+    durations: pa.Array
+    long: Mask
+
+
+def parse_clocks(texts: pa.Array) -> Clocks:
+    """Return times of day, and durations in units of the last part: of 1:25:15 in seconds, of 1:25 in minutes.
+
+    Hours beyond 23 are of durations, and so are those of one digit beside seconds, as in 1:25:15.
+
+    >>> times, durations, long = parse_clocks(pa.array(["8:30 pm", "08:30:15", "125:30", "1:25:15", "8:77"]))
+    >>> [time and str(time) for time in times.to_pylist()], durations.to_pylist()
+    (['20:30:00', '08:30:15', None, '01:25:15', None], [None, 30615.0, 7530.0, 5115.0, None])
+    >>> long.tolist()
+    [False, False, True, True, False]
+    """
+    parts = pc.extract_regex(texts, _CLOCK)
+    part = {name: pc.fill_null(pc.struct_field(parts, name), "") for name in ("hour", "minute", "second", "half")}
+    hour, minute, second = (
+        np.asarray(pc.binary_join_element_wise("0", part[name], "").cast(pa.int64()))
+        for name in ("hour", "minute", "second")
+    )
+    fraction = pc.utf8_rpad(pc.fill_null(pc.struct_field(parts, "fraction"), ""), 6, "0")
+    halved, after = np.asarray(pc.not_equal(part["half"], "")), np.asarray(pc.equal(pc.utf8_lower(part["half"]), "p"))
+    short, valid = np.asarray(pc.equal(part["second"], "")), np.asarray(parts.is_valid())
+    within = 1_000_000 * (60 * minute + second) + np.asarray(fraction.cast(pa.int64()))
+    times = within + 3_600_000_000 * np.where(halved, hour % 12 + 12 * after, hour)
+    of_day = valid & np.where(halved, (hour > 0) & (hour <= 12), hour < 24)
+    lasts = valid & ~halved
+    durations = (within + 3_600_000_000 * hour) / np.where(short, 6e7, 1e6)
+    one_digit = np.asarray(pc.equal(pc.utf8_length(part["hour"]), 1))
+    return Clocks(
+        pa.array(times, pa.time64("us"), mask=~of_day),
+        pa.array(durations, mask=~lasts),
+        lasts & (~of_day | (one_digit & ~short)),
+    )
+
+
 # Reading of a column in its format.
 
 TYPES = {
-    "number": pa.float64(), "date": pa.date32(), "timestamp": pa.timestamp("us"), "instant": pa.timestamp("us", "UTC")
+    "number": pa.float64(), "date": pa.date32(), "timestamp": pa.timestamp("us"), "instant": pa.timestamp("us", "UTC"),
+    "time": pa.time64("us"), "duration": pa.float64(),
 }  # fmt: skip
+DATES = ("date", "timestamp", "instant")
 
 
 def convert(
     column: pa.Array, form: ColumnFormat, file: str, first_row: int, missing_words: tuple[str, ...] = ()
 ) -> pa.Array:
-    """Return a column of text as numbers or dates, with null for missing values.
+    """Return a column of text as numbers, dates or times, with null for missing values.
 
     missing_words : that mean a missing value besides the usual ones
     Raises DataError : a value in another format: names file, column and the first such row
@@ -189,6 +241,9 @@ def convert(
     if form.kind == "number":
         values, units = parse_numbers(texts, form.decimal)
         fits = pc.is_in(units, value_set=pa.array(["%"] if form.unit == "%" else ["", form.unit]))
+    elif form.kind not in DATES:
+        clocks = parse_clocks(texts)
+        values, fits = clocks.times if form.kind == "time" else clocks.durations, pa.scalar(True)
     else:
         dates = Dates(texts)
         values = dates.array(form.order)
@@ -206,9 +261,11 @@ def formats_of(schema: Schema) -> tuple[ColumnFormat, ...]:
     plain = {
         encoding.column: ColumnFormat(encoding.column, "instant", example="2026-12-31 12:30:00+00:00")
         if encoding.time_zone
+        else ColumnFormat(encoding.column, "time", example="12:30:00")
+        if encoding.kind == "time"
         else ColumnFormat(encoding.column, "timestamp", example="2026-12-31 12:30:00")
         for encoding in schema.encodings
-        if encoding.kind == "date" or encoding.kind == "timestamp"
+        if encoding.parts
     }
     return (*(plain | {form.column: form for form in schema.formats}).values(),)
 
@@ -264,8 +321,8 @@ class FormatTally:
     What they are: "value", any that is not missing; "number" or "date" in some reading; ".", ",", "day", "month",
     "year" where that reading takes it, "not ." where it does not, "only ." where its rival does not; "numbers" or
     "dates" where both readings take it and differ; "formatted" number, which is not plain; "unit %", "unit $", "unit "
-    of numbers; "time", "zone", "point" of a date with a time, a time with a zone, or points between its parts; "word"
-    that means a missing value by the settings
+    of numbers; "timed", "zone", "point" of a date with a time, a time with a zone, or points between its parts; "clock"
+    that is a "time" of day or a "duration", "long" by its looks; "word" that means a missing value by the settings
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -297,6 +354,8 @@ def tally_of(column: pa.Array, file: str, first_row: int, missing_words: tuple[s
     parsed = Dates(pc.if_else(pa.array(point | comma), pa.scalar(None, pa.string()), texts))
     dates = {order: parsed.micros(order) for order in (*ORDERS, "year")}
     day, month, year = (present & (values != NO_DATE) for values in dates.values())
+    times, durations, long = parse_clocks(texts)
+    time, lasts = (present & np.asarray(values.is_valid()) for values in (times, durations))
     masks: dict[str, Mask] = {"value": present, "number": point | comma, "date": day | month}
     masks |= {".": point, ",": comma, "day": day, "month": month, "year": year}
     masks |= {f"not {what}": present & ~masks[what] for what in (*MARKS, *ORDERS, "year")}
@@ -305,10 +364,16 @@ def tally_of(column: pa.Array, file: str, first_row: int, missing_words: tuple[s
         "numbers": point & comma & (numbers["."] != numbers[","]),
         "dates": day & month & (dates["day"] != dates["month"]),
         "formatted": (point | comma) & ~plain,
-        "time": parsed.timed & (day | month),
+        "timed": parsed.timed & (day | month),
         "zone": parsed.zoned & (day | month),
         "not zone": present & ~parsed.zoned,
         "point": parsed.pointed & (day | month),
+        "clock": time | lasts,
+        "time": time,
+        "duration": lasts,
+        "long": present & long,
+        "not time": present & ~time,
+        "not duration": present & ~lasts,
         "word": _present(texts) & ~present,
     }
     for unit in pc.unique(units.drop_null()).to_pylist():
@@ -328,7 +393,7 @@ LIKELY = 0.5  # of the values of the first rows: then all rows are read
 
 def may_be_formatted(tally: FormatTally) -> bool:
     """Return whether a column may hold numbers or dates, by its first rows, so that all rows are read."""
-    return not tally.counts["value"] or tally.share("number") + tally.share("date") >= LIKELY
+    return not tally.counts["value"] or sum(map(tally.share, ("number", "date", "clock"))) >= LIKELY
 
 
 class Context(NamedTuple):
@@ -361,11 +426,13 @@ def decide_formats(tallies: Mapping[str, FormatTally], context: Context) -> tupl
     Raises DataError : a column most of whose values are numbers, or dates, but not all in one format; two marks of
         decimals and a number that fits both
     """
-    numbers, dates = dict[str, FormatTally](), dict[str, FormatTally]()
+    numbers, dates, clocks = dict[str, FormatTally](), dict[str, FormatTally](), dict[str, FormatTally]()
     labels = "" if context.measured else context.target
     for name, tally in tallies.items():
         if tally.share("date") >= MOST and name != context.target:
             dates[name] = tally
+        elif tally.share("clock") >= MOST and name != context.target:
+            clocks[name] = tally
         elif tally.share("number") >= MOST and (
             (tally.counts["formatted"] and _fitting(tally, MARKS) and not _odd_unit(tally))
             if name == labels
@@ -379,11 +446,13 @@ def decide_formats(tallies: Mapping[str, FormatTally], context: Context) -> tupl
         firsts = (tally.firsts.get("numbers") for tally in (*numbers.values(), *context.plain().values()))
         doubt = next(filter(None, firsts), None)
     made, refused = [], dict[str, DataError]()
-    for name, tally in (numbers | dates).items():
+    for name, tally in (numbers | dates | clocks).items():
         try:
             made.append(
                 _number_format(name, tally, context, marks, doubt)
                 if name in numbers
+                else _clock_format(name, tally)
+                if name in clocks
                 else _date_format(name, tally, context.order, orders)
             )
         except DataError as error:
@@ -447,6 +516,11 @@ def _number_format(
 def described(form: ColumnFormat) -> str:
     """Return a sentence, without its end, on how a column is read."""
     shown = quoted(form.example)
+    if form.kind == "time":
+        return f"text of {form.column} is read as times of day such as {shown}"
+    if form.kind == "duration":
+        value = parse_clocks(pa.array([form.example])).durations[0].as_py()
+        return f"text of {form.column} is read as durations in units of the last part: {shown} is {value:.15g}"
     if form.kind != "number":
         how = ("" if form.order == "year" else f", {form.order} first") + (", in UTC" if form.kind == "instant" else "")
         return f"text of {form.column} is read as dates such as {shown}{how}"
@@ -482,7 +556,7 @@ def _date_format(name: str, tally: FormatTally, requested: str, orders: Mapping[
         )
     zone = "zone" if tally.counts["zone"] else ""
     kind: Literal["date", "timestamp", "instant"] = (
-        "instant" if zone else "timestamp" if tally.counts["time"] else "date"
+        "instant" if zone else "timestamp" if tally.counts["timed"] else "date"
     )
     form = ColumnFormat(name, kind, order=order)  # type: ignore[arg-type]
     example = _example(tally, zone, f"only {order}", "dates", order)
@@ -492,13 +566,21 @@ def _date_format(name: str, tally: FormatTally, requested: str, orders: Mapping[
     return form, hint and f"T{described(form)[1:]}{hint}."
 
 
+def _clock_format(name: str, tally: FormatTally) -> tuple[ColumnFormat, str]:
+    kind: Literal["time", "duration"] = "duration" if tally.counts["long"] else "time"
+    form, example = ColumnFormat(name, kind), _example(tally, "long", kind)
+    if misfit := tally.firsts.get(f"not {kind}"):
+        raise _refused(form, misfit, example)
+    return replace(form, example=example.text), ""
+
+
 def _example(tally: FormatTally, *whats: str) -> LocatedValue:
     return next(tally.firsts[what] for what in (*whats, "value") if what in tally.firsts)
 
 
 def _refused(form: ColumnFormat, seen: LocatedValue, example: LocatedValue, target: str = "") -> DataError:
     other = parse_dates(pa.array([seen.text]), "month" if form.order == "day" else "day")
-    alike = form.kind != "number" and other.null_count == 0
+    alike = form.kind in DATES and other.null_count == 0
     remedy = "Write all dates alike, such as 2026-12-31" if alike else "Correct the value"
     ways_out = (
         "leave it empty"
@@ -510,10 +592,12 @@ def _refused(form: ColumnFormat, seen: LocatedValue, example: LocatedValue, targ
 
 
 def _misfit(form: ColumnFormat, seen: LocatedValue, example: str = "") -> str:
-    what = {"number": "a number", "date": "a date", "timestamp": "a time", "instant": "a time with a zone"}[form.kind]
+    what = {"timestamp": "a time", "instant": "a time with a zone", "time": "a time of day"}.get(
+        form.kind, f"a {form.kind}"
+    )
     how = " with decimal commas" if form.decimal == "," else ""
     how += f" with {form.unit}" if form.unit and form.unit in (example or form.unit) else ""
-    how += f" written {form.order} first" if form.kind != "number" else ""
+    how += f" written {form.order} first" if form.kind in DATES else ""
     such = f", such as {quoted(example)}," if example and example != seen.text else ""
     where = f"{seen.file}: column {form.column!r}, row {seen.row} (counted from 0)"
     return f"{where}: expected {what}{how}{such or ','} but it holds {quoted(seen.text)}"

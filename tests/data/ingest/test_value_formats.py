@@ -6,7 +6,7 @@ import gzip
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from okl.data.dataset import Dataset
 from okl.data.execution import Execution
 from okl.data.ingest import csv
 from okl.data.ingest.run import check_source, ingest
-from okl.data.ingest.value_formats import FormatTally, parse_dates, parse_numbers, tally_of
+from okl.data.ingest.value_formats import FormatTally, described, parse_dates, parse_numbers, tally_of
 from okl.data.manifest import open_dataset
 from okl.foundation.errors import DataError
 from okl.models.inputs import inputs_of
@@ -161,6 +161,74 @@ def test_times_with_a_zone_are_read_alike_from_text_and_csv(tmp_path: Path) -> N
     rows.to_parquet(tmp_path / "mixed.parquet")
     with pytest.raises(DataError, match=r"'at', row 3 .*: expected a time with a zone .*, but it holds"):
         check_source(tmp_path / "mixed.parquet", SETTINGS)
+
+
+def clocks(form: Callable[[int], Any]) -> pd.DataFrame:
+    minutes = np.arange(0, 1440, 7)
+    return pd.DataFrame({"at": map(form, minutes.tolist()), "a": np.arange(len(minutes)) / 2, "y": minutes % 2})
+
+
+CLOCKS: dict[str, Callable[[int], Any]] = {
+    "plain.csv": lambda at: f"{at // 60:02}:{at % 60:02}",
+    "seconds.csv": lambda at: f"{at // 60:02}:{at % 60:02}:00",
+    "halves.csv": lambda at: f"{(at // 60 + 11) % 12 + 1}:{at % 60:02} {'ap'[at // 720]}m",
+    "mixed.csv": lambda at: f"{at // 60:02}:{at % 60:02}" if at < 700 else f"{at // 60:2}:{at % 60:02}",
+    "lines.jsonl": lambda at: f"{at // 60:02}:{at % 60:02}:00.000",
+    "text.parquet": lambda at: f"{at // 60}:{at % 60:02}",
+    "typed.parquet": lambda at: time(at // 60, at % 60),
+}
+
+
+def write(rows: pd.DataFrame, path: Path) -> Path:
+    if path.suffix == ".jsonl":
+        path.write_text(as_lines(rows))
+    else:
+        rows.to_parquet(path) if path.suffix == ".parquet" else rows.to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("calendar", [False, True])
+def test_times_of_day_are_the_same_cycle_in_every_file(calendar: bool, tmp_path: Path) -> None:
+    asked = settings(missing="mean", dates="calendar" if calendar else "parts")
+    files = {name: write(clocks(form), tmp_path / name) for name, form in CLOCKS.items()}
+    datas = {name: ingest(file, tmp_path / f"of {name}", asked).dataset for name, file in files.items()}
+    first = datas["plain.csv"]
+    turns = 2 * np.pi * np.arange(0, 1440, 7) / 1440
+    inputs = inputs_of(first.schema, clocks(CLOCKS["plain.csv"]), "float64")
+    np.testing.assert_allclose(inputs[:, :2], np.column_stack([np.sin(turns), np.cos(turns)]), atol=1e-6)
+    assert first.schema.features[:3] == ("at:day_sin", "at:day_cos", "at:hour_00" if calendar else "a")
+    assert open_dataset(first.folder).schema.format_version == 9
+    for name, data in datas.items():
+        assert digests(data) == digests(first), name
+        for form in CLOCKS.values():
+            np.testing.assert_array_equal(inputs_of(data.schema, clocks(form), "float64"), inputs)
+    for name in ("plain.csv", "typed.parquet"):
+        for other, file in files.items():
+            again = ingest(file, tmp_path / f"{name} by {other}", asked, reference=datas[name].schema).dataset
+            assert digests(again) == digests(first)
+    with pytest.raises(
+        DataError, match=r"'at', row 1 .*: expected a time of day, such as '00:00', but it holds '25:00'"
+    ):
+        inputs_of(first.schema, pd.DataFrame({"at": ["23:59", "25:00"], "a": 1.0}), "float64")
+
+
+@pytest.mark.parametrize(
+    ("texts", "seconds"),
+    [(["1:25:15", "0:20:01", "12:00:00"], [5115, 1201, 43200]), (["125:30", "00:45", "23:59"], [7530, 45, 1439])],
+)
+def test_durations_are_numbers_in_units_of_their_last_part(
+    texts: list[str], seconds: list[int], tmp_path: Path
+) -> None:
+    rows = pd.DataFrame({"took": texts * 20, "a": np.arange(60.0), "y": [0, 1] * 30})
+    data = ingest(write(rows, tmp_path / "s.csv"), tmp_path / "data", SETTINGS).dataset
+    assert data.schema.features == ("took", "a")
+    assert data.schema.format_version == 9
+    np.testing.assert_array_equal(inputs_of(data.schema, rows[:3], "float64")[:, 0], seconds)
+    assert described(data.schema.formats[0]) == (
+        f"text of took is read as durations in units of the last part: {texts[0]!r} is {seconds[0]}"
+    )
+    with pytest.raises(DataError, match=r"expected a duration, such as '.*', but it holds '90 minutes'"):
+        inputs_of(data.schema, pd.DataFrame({"took": ["90 minutes"], "a": 1.0}), "float64")
 
 
 def test_options_decide_ambiguous_formats(tmp_path: Path) -> None:
