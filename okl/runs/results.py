@@ -16,7 +16,7 @@ from okl.data.dataset import DAY_PARTS, WEEKDAYS, Dataset, Encoding, Schema, Sha
 from okl.data.encoder import missing_word_of
 from okl.data.execution import Execution, Traffic
 from okl.data.ingest.targets import RARE_ROWS
-from okl.data.ingest.value_formats import described
+from okl.data.ingest.value_formats import described, have_leading_zeros
 from okl.data.manifest import is_dataset, peak_memory_bytes, provenance, read_manifest
 from okl.data.reading import read_columns, read_rows, sample_rows, scaled_inputs, targets_of
 from okl.data.values import DAYS_TO_2000, YEAR_DAYS
@@ -267,6 +267,9 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
     missing = [encoding.column for encoding in schema.encodings if encoding.missing and encoding.kind == "number"]
     if missing:
         sentences.append(f"missing numbers of {_named(missing)} are the training mean, with a 0/1 input (--missing)")
+    digits = [encoding.column for encoding in schema.encodings if have_leading_zeros(encoding.categories)]
+    if digits := [name for name in digits if given is None or name not in given.categories]:
+        sentences.append(f"digits of {_named(digits)} have leading zeros, so they are categories (numbers have none)")
     sentences += _words_as_categories(schema)
     if dates := [encoding.column for encoding in schema.encodings if encoding.is_date]:
         parts = {part for encoding in schema.encodings if encoding.is_date for part in encoding.parts}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from itertools import islice
 from pathlib import Path
 from shlex import quote
 from typing import Any, Literal
@@ -53,7 +54,15 @@ from okl.data.ingest.target_means import (
     with_means,
 )
 from okl.data.ingest.targets import TargetReader, grouped, held_out, is_measured, stratified
-from okl.data.ingest.value_formats import PLAIN, Context, FormatTally, decide_formats, may_be_formatted, tally_of
+from okl.data.ingest.value_formats import (
+    PLAIN,
+    Context,
+    FormatTally,
+    decide_formats,
+    have_leading_zeros,
+    may_be_formatted,
+    tally_of,
+)
 from okl.data.ingest.writer import (
     ColumnMoments,
     Progress,
@@ -73,6 +82,7 @@ from okl.data.manifest import find_warnings, is_dataset, open_dataset, read_mani
 from okl.data.order import MOST_INPUTS
 from okl.data.sparse import MOST_COUNTED, count_terms, fitted_text, most_frequent, texts_of
 from okl.data.values import (
+    MISSING_WORDS,
     date_parts,
     has_time,
     is_date,
@@ -523,7 +533,7 @@ def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: st
         return f"Column {name!r} is left out: it holds no value in the training rows."
     if not requested and n > FEW_VALUES and 2 * n > scan.rows:
         flag = quote(name)
-        if all(re.match(PLAIN, word) for word in scan.values):
+        if all(re.match(PLAIN, word) for word in scan.values) and not have_leading_zeros(scan.values):
             return (
                 f"Column {name!r} is left out: its {n} different values are {NUMBERS_AS_TEXT}. Store them as "
                 f"numbers, as pandas.to_numeric makes them (--category {flag} takes each as a category)."
@@ -569,10 +579,16 @@ def find_formats(
 ) -> tuple[Source, list[str]]:
     """Return the source with those columns of text as numbers or dates that hold them, and a note on each.
 
+    Columns of digits that are names, see `padded_columns`, become text.
+
     preview : decide by the first rows alone
     Raises DataError : see `decide_formats`
     """
     roles, kinds = assign_roles(source, settings), dict(zip(source.schema.names, source.schema.types, strict=True))
+    whole = [name for name in roles.features if pa.types.is_integer(kinds[name])]
+    padded = padded_columns(source, whole, execution, preview)
+    pieces = tuple(piece.as_text(padded) for piece in source.pieces)
+    source = replace(source, schema=pieces[0].schema, pieces=pieces)
     names = [name for name in (*roles.features, roles.target) if is_text(kinds[name])]
     names = [name for name in names if name not in settings.categories]
     first = next(source.batches(names), None) if names else None
@@ -624,6 +640,43 @@ def _tally_piece(names: Sequence[str], piece: Piece) -> list[FormatTally]:
         counted = _tallies_of(rows, piece.dialect.missing_words).values()
         tallies = [so_far.plus(new) for so_far, new in zip(tallies, counted, strict=True)]
     return tallies
+
+
+def padded_columns(
+    source: Source, names: Sequence[str], execution: Execution | None = None, preview: bool = False
+) -> set[str]:
+    """Return the columns of CSV files whose digits are names, such as the postal code 01032.
+
+    These have one width, leading zeros in some rows, and repeat: of a number that is padded, most values differ. A
+    column whose first rows have no such value is not read again.
+
+    names : of columns that are read as whole numbers; preview : decide by the first rows alone
+    """
+    if source.kind != "csv" or not names:
+        return set()
+    text = [piece.as_text(names) for piece in source.pieces]
+
+    def padded(parts: Iterable[tuple[int, Mapping[str, set[str]]]]) -> list[str]:
+        counts, words = zip(*parts, strict=True)
+        seen = {name: set[str]().union(*(part[name] for part in words)) for name in words[0]}
+        most = max(FEW_VALUES, min(MOST_VALUES, sum(counts) // 2))
+        return [name for name, of_column in seen.items() if len(of_column) <= most and have_leading_zeros(of_column)]
+
+    found = padded([_distinct_words(names, 1, text[0])])
+    if found and not preview:
+        found = padded(over_pieces(partial(_distinct_words, found, None), text, execution))
+    return {*found}
+
+
+def _distinct_words(names: Sequence[str], n_batches: int | None, piece: Piece) -> tuple[int, dict[str, set[str]]]:
+    """Return the rows of a piece, or of its first batches, and the words of columns of text, if they are few."""
+    rows, words, absent = 0, {name: set[str]() for name in names}, {*MISSING_WORDS, *piece.dialect.missing_words}
+    for part in islice(read_piece(piece, names), n_batches):
+        rows += part.batch.num_rows
+        for name, seen in words.items():
+            if len(seen) <= MOST_VALUES:
+                seen |= {*part.batch.column(name).unique().to_pylist()} - absent
+    return rows, words
 
 
 # Preview of the first rows: errors are raised early.

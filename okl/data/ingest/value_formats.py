@@ -14,7 +14,7 @@ where Arrow takes 3.9 s, the scan for types included, and 200 MiB, for the same 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from shlex import quote
 from typing import Any, Literal, NamedTuple
@@ -76,6 +76,16 @@ def parse_numbers(texts: pa.Array, decimal: str) -> tuple[pa.Array, pa.Array]:
     position = pc.index_in(written, value_set=pa.array([*UNITS]))
     units = pc.coalesce(pa.array([*UNITS.values()]).take(position), written)
     return values, units
+
+
+def have_leading_zeros(words: Collection[str]) -> bool:
+    """Return whether words are digits of one width, some of them with leading zeros: names rather than numbers.
+
+    >>> have_leading_zeros(["01032", "10115"]), have_leading_zeros(["0", "7"]), have_leading_zeros(["007", "12"])
+    (True, False, False)
+    """
+    widths = {len(word) if word.isdigit() else 0 for word in words}
+    return len(widths) == 1 and max(widths) > 1 and any(word[0] == "0" for word in words)
 
 
 NO_DATE = np.iinfo(np.int64).min

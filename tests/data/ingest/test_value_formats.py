@@ -25,6 +25,7 @@ from okl.data.manifest import open_dataset
 from okl.foundation.errors import DataError
 from okl.models.inputs import inputs_of
 from okl.models.pieces import read_table, table_pieces
+from okl.runs.results import assumptions
 from tests.data.sources import settings
 
 SETTINGS = settings(missing="mean", dates="parts", rows_per_shard=100, rows_per_group=50)
@@ -375,6 +376,26 @@ def test_all_columns_with_words_among_numbers_are_named_at_once(tmp_path: Path) 
         r"--missing-word 'don.*\. Refused, too: q2, d\.$",
     ):
         check_source(tmp_path / "s.csv", settings())
+
+
+def test_digits_with_leading_zeros_are_categories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Postal codes; but padded counters, which differ in all rows, and digits of several widths are numbers."""
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 4_000)  # the last row is in another one
+    zips = [f"{1000 + row % 7:05}" for row in range(ROWS - 1)] + ["10115"]
+    rows = pd.DataFrame({"zip": zips, "count": [f"{row:04}" for row in range(ROWS)], "y": np.arange(ROWS) % 2})
+    rows["late"] = [*["0501"] * (ROWS - 1), "12"]
+    rows.to_csv(tmp_path / "s.csv", index=False)
+    data = ingest(tmp_path / "s.csv", tmp_path / "data", ASKED).dataset
+    categories = {encoding.column: encoding.categories for encoding in data.schema.encodings if encoding.categories}
+    assert categories == {"zip": tuple(sorted({*zips}))}
+    assert data.schema.features[-2:] == ("count", "late")
+    told = "digits of zip have leading zeros, so they are categories (numbers have none)"
+    assert told in assumptions(data, ASKED)
+    new = rows[:9].astype({"count": int, "late": int})
+    inputs = [inputs_of(data.schema, table, "float32") for table in (new, new.astype({"zip": int}))]
+    np.testing.assert_array_equal(*inputs)
+    asked = ASKED.model_copy(update={"categories": ("zip",)})
+    assert told not in assumptions(ingest(tmp_path / "s.csv", tmp_path / "given", asked).dataset, asked)
 
 
 def test_a_column_of_numbers_stored_as_text_is_named_as_such(tmp_path: Path) -> None:
