@@ -171,7 +171,7 @@ class ColumnFormat:
     column : name of the source column; kind : "instant": a time with a zone, in UTC; "time": of day; "duration": a
         number in units of the last part, such as seconds of 1:25:15
     decimal : mark of the decimals of numbers, "." or ","; the other one may group thousands
-    unit : sign of numbers: "%", which every value has, or a currency, which values may have; "": none
+    unit : of numbers: "%" or a word such as kg, which every value has, or a currency, which values may have; "": none
     order : of dates: "day" or "month" comes first, or "year" where no value leaves that open
     example : one of its values
     """
@@ -184,10 +184,13 @@ class ColumnFormat:
     example: str = ""
 
 
+SIGNS = ("", "$", "€", "£", "¥", "₹", "CHF", "%")
+"""Units of formats that are no words: none, currencies and percent."""
+
 # Data sets: shard descriptors and a schema.
 
-# 9 with times of day or durations; 8 with words for missing values; 7 with target means; 6 with squashed columns; 5
-# with a metric or sparse columns; 4 with formats; else 2, or 1 for numbers alone (3: models)
+# 9 with times of day, durations or units; 8 with words for missing values; 7 with target means; 6 with squashed
+# columns; 5 with a metric or sparse columns; 4 with formats; else 2, or 1 for numbers alone (3: models)
 FORMAT_VERSION = 9
 MANIFEST = "manifest.json"
 
@@ -323,7 +326,7 @@ class Schema:
     def format_version(self) -> int:
         """Return the oldest format version with all fields in use: an older okl then asks for an upgrade."""
         kinds = {*(one.kind for one in self.encodings), *(form.kind for form in self.formats)}
-        if kinds.intersection(("time", "duration")):
+        if kinds.intersection(("time", "duration")) or not {form.unit for form in self.formats}.issubset(SIGNS):
             return FORMAT_VERSION
         if self.missing_words:
             return 8

@@ -42,7 +42,7 @@ def test_dictionaries_that_differ_between_chunks_are_one_column(tmp_path: Path) 
 
 def test_an_unknown_time_zone_is_an_error() -> None:
     with pytest.raises(DataError, match=r"zone 'Mars/Base' cannot be converted on this machine"):
-        date_parts(pa.array([0, 1], pa.timestamp("us", "UTC")), True, "Mars/Base")
+        date_parts(pa.array([0, 1], pa.timestamp("us", "UTC")), "timestamp", "Mars/Base")
 
 
 def test_categories_of_times_in_an_unknown_zone_are_an_error(tmp_path: Path) -> None:

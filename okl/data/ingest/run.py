@@ -619,7 +619,7 @@ def find_formats(
             target=roles.target,
             measured=measured,
             strict=text,
-            plain=lambda: {} if preview else tallied(floats, as_text),
+            plain=lambda: tallied(floats, as_text) if floats and not preview else {},
         ),
     )
     formats = list(decided)

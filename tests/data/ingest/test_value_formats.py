@@ -378,6 +378,27 @@ def test_all_columns_with_words_among_numbers_are_named_at_once(tmp_path: Path) 
         check_source(tmp_path / "s.csv", settings())
 
 
+def test_numbers_with_one_unit_are_numbers(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"mass": [f"{row / 2} kg" for row in range(60)], "y": [0, 1] * 30})
+    rows["age"] = ["NA", *(f"{row % 40} day{'s' * (row % 40 != 1)}" for row in range(1, 60))]
+    rows["speed"] = [f"{row},5km/h" for row in range(60)]
+    rows["flat"] = [f"{row % 5}{'abb'[row % 3]}" for row in range(60)]
+    rows["size"] = [f"{row % 5} kg" for row in range(59)] + ["500 g"]
+    rows.to_csv(tmp_path / "s.csv", index=False)
+    data = ingest(tmp_path / "s.csv", tmp_path / "data", ASKED).dataset
+    kinds = {encoding.column: encoding.kind for encoding in data.schema.encodings}
+    assert {name for name, kind in kinds.items() if kind == "category"} == {"flat", "size"}
+    assert open_dataset(data.folder).schema.format_version == 9
+    told = "text of mass is read as numbers with decimal points: '0.0 kg' is 0"
+    assert described(next(form for form in data.schema.formats if form.column == "mass")) == told
+    place = [data.schema.features.index(name) for name in ("mass", "age", "speed")]
+    np.testing.assert_array_equal(inputs_of(data.schema, rows[1:3], "float64")[:, place], [[0.5, 1, 1.5], [1, 2, 2.5]])
+    for odd in ("3.5 lb", "3.5", "3.5 KG"):
+        wrong = rf"'mass', row 0 .*: expected a number with kg, such as '0.0 kg', but it holds '{odd}'"
+        with pytest.raises(DataError, match=wrong):
+            inputs_of(data.schema, rows[:1].assign(mass=odd), "float64")
+
+
 def test_digits_with_leading_zeros_are_categories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Postal codes; but padded counters, which differ in all rows, and digits of several widths are numbers."""
     monkeypatch.setattr(csv, "BLOCK_BYTES", 4_000)  # the last row is in another one
