@@ -264,7 +264,11 @@ def convert(
     misfit = np.asarray(values.is_null()) & _present(texts, missing_words)
     if misfit.any() and (rows := np.flatnonzero(misfit[index])).size:
         seen = LocatedValue(texts[int(index[rows[0]])].as_py(), file, first_row + int(rows[0]))
-        raise DataError(f"{_misfit(form, seen, form.example)}. Correct the value, or leave the row out.")
+        remedy = "Correct the value, or leave the row out"
+        other = "." if form.decimal == "," else ","
+        if form.kind == "number" and parse_numbers(pa.array([seen.text]), other)[0].null_count == 0:
+            remedy = f"The column seems to have decimal {MARKS[other]}: write its numbers as in training"
+        raise DataError(f"{_misfit(form, seen, form.example)}. {remedy}.")
     return values.take(pa.array(index % len(texts)))
 
 

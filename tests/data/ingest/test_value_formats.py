@@ -136,6 +136,8 @@ def test_new_rows_are_read_by_the_stored_formats(tmp_path: Path) -> None:
         from_text, from_values = (inputs_of(schema, pd.DataFrame([row]), "float32") for row in (new, value))
     np.testing.assert_array_equal(from_text, from_values)
     (tmp_path / "new.csv").write_text("day,price,share,size,word\n3.4.2024,1,5%,1,u\n4/31/2024,2,6%,1,v\n")
+    with pytest.raises(DataError, match=r"'2\.5'\. The column seems to have decimal points: write its numbers as"):
+        inputs_of(schema, pd.DataFrame([new | {"price": "2.5"}]), "float32")
     wrong = r"column 'day', row 1 .*: expected a date written day first, such as '.*', but it holds '4/31/2024'\."
     with pytest.raises(DataError, match=wrong):
         [*read_table(table_pieces(tmp_path / "new.csv", schema)[0])]
