@@ -18,7 +18,7 @@ from scipy.sparse import csr_array, issparse
 
 from okl.data.dataset import Dataset, Encoding, Schema
 from okl.data.encoder import category_codes, check_kinds, encoder_of, texts_and_index, unfit
-from okl.data.ingest.columns import near_names, values_hint
+from okl.data.ingest.columns import label_remedy, near_names, values_hint
 from okl.data.ingest.reference import text_labels
 from okl.data.ingest.sources import SourceBatch, list_files, without_view_types
 from okl.data.ingest.targets import stored_index
@@ -66,7 +66,7 @@ def read_as(data: Dataset, schema: Schema) -> Dataset:
         shown = ", ".join(map(repr, schema.labels[:8]))
         raise DataError(
             f"{data.folder}: target {schema.target!r} has the label {unknown[0]!r}, which is not a label of training: "
-            f"{shown}. Remove such rows, or train again with them."
+            f"{shown}. {label_remedy(unknown[0], schema.labels)}"
         )
     # not a number: it equals no stored value, as no row here has such a label
     values = tuple(stored.get(label, float("nan")) for label in schema.labels)
@@ -435,7 +435,7 @@ def _unknown(schema: Schema, rows: SourceBatch, row: int) -> DataError:
         expected = "expected a finite number."
     else:
         shown = first_of([*map(repr, schema.labels)], 8)
-        expected = f"which is not a label of training: {shown}. Remove the row, or train again with it."
+        expected = f"which is not a label of training: {shown}. {label_remedy(value, schema.labels)}"
     position = f"{rows.file}: target {schema.target!r} is {value!r} in row {rows.first_row + row} (counted from 0)"
     return DataError(f"{position}, {expected}")
 

@@ -123,13 +123,22 @@ def test_an_infinite_value_is_an_error_under_every_policy(tmp_path: Path, policy
         prepared(data, replaced(table(100), "b", values))
 
 
-@pytest.mark.parametrize(("labels", "new"), [(["u", "v"], "w"), ([1, 2, 4], 3), ([1, 2], 1.5)])
-def test_a_label_never_seen_in_training_is_named(tmp_path: Path, labels: list[Any], new: Any) -> None:
+@pytest.mark.parametrize(
+    ("labels", "new", "remedy"),
+    [
+        (["u", "v"], "w", "Remove such rows"),
+        (["u", "v"], "V ", "It differs from 'v' in case or spaces only: write labels as in training"),
+        ([1, 2, 4], 3, "Remove such rows"),
+        ([1, 2], 1.5, "Remove such rows"),
+    ],
+)
+def test_a_label_never_seen_in_training_is_named(tmp_path: Path, labels: list[Any], new: Any, remedy: str) -> None:
     values = [labels[i % len(labels)] for i in range(100)]
     data = make_data(tmp_path, replaced(table(100), "y", values))
     later = pa.array([*values[:-1], new])
     with pytest.raises(
-        DataError, match=rf"new\.parquet: target 'y' is '?{new}'? in row 139 .* which is not a label of training"
+        DataError,
+        match=rf"new\.parquet: target 'y' is '?{new}'? in row 139 .* which is not a label of training: .*\. {remedy}",
     ):
         prepared(data, replaced(table(100), "y", later))
 

@@ -170,6 +170,18 @@ def near_names(name: str, names: Collection[str], most: int = 1, cutoff: float =
     ]
 
 
+def label_remedy(label: object, labels: Collection[object]) -> str:
+    """Return what to do about rows with a label that training did not have.
+
+    >>> label_remedy("YES", ("no", "yes"))
+    "It differs from 'yes' in case or spaces only: write labels as in training."
+    """
+    alike = near_names(str(label), [one for one in labels if isinstance(one, str)], 1, 1.0)
+    if alike:
+        return f"It differs from {alike[0]!r} in case or spaces only: write labels as in training."
+    return "Remove such rows, or train a new model with them."
+
+
 def values_hint(columns: Sequence[str]) -> str:
     """Return a hint if column names look like values, as in a file without a header line; else ""."""
     value = next(filter(VALUE.match, columns), None)

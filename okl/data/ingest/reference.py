@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from okl.data.dataset import Schema
 from okl.data.encoder import check_kinds
-from okl.data.ingest.columns import Roles, check_present, share_of
+from okl.data.ingest.columns import Roles, check_present, label_remedy, share_of
 from okl.data.ingest.sources import Source, Storage, SvmlightReading, open_source
 from okl.data.ingest.targets import ClassCounts, TargetReader, plain_label
 from okl.data.ingest.value_formats import formats_of, formats_with_words
@@ -117,7 +117,7 @@ def classes_by(reference: Schema, reader: TargetReader, where: str) -> ClassCoun
         shown = first_of([*map(repr, reference.labels)], 8)
         raise DataError(
             f"{where}: target {reference.target!r} holds {label!r}, a label that the reference does not have; it has "
-            f"{shown}. Remove such rows, or train a new model with them."
+            f"{shown}. {label_remedy(label, reference.labels)}"
         )
     counts = tuple(reader.counts.get(stored, 0) for stored in reference.stored_labels)
     return ClassCounts(reference.task, reference.labels, reference.stored_labels, counts)
