@@ -43,7 +43,7 @@ def _model(explanation: Mapping[str, Any]) -> list[Block]:
     columns, provenance = explanation["columns"], explanation["provenance"]
     inputs = "" if explanation["inputs"] == len(columns) else f", {explanation['inputs']:,} inputs"
     chosen = provenance.get("chosen") or {}
-    classes = ""
+    classes, vectors = "", "landmarks" if "n_landmarks" in chosen else "support vectors"
     if explanation["task"] == "binary":
         below, above = explanation["labels"]
         classes = f"; score below 0: {below}, otherwise {above}"
@@ -51,7 +51,7 @@ def _model(explanation: Mapping[str, Any]) -> list[Block]:
         "predicts": f"{explanation['target']} ({explanation['task']}{': ' + labels if labels else ''})",
         "inputs": f"{len(columns):,} columns{inputs}; scaling {explanation['scale']}, "
         f"missing values: {explanation['missing']}",
-        "model": predictor_sentence(explanation["what"]) + classes,
+        "model": predictor_sentence(explanation["what"], vectors) + classes,
         "settings": settings_text(explanation["configuration"], chosen),
         "chosen": ", ".join(f"{name} {value}" for name, value in chosen_facts(chosen)),
         "trained on": _origin(provenance, (explanation.get("lineage") or {}).get("learnt_rows")),
@@ -96,16 +96,16 @@ def _scalars(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if isinstance(value, bool | int | float | str)}
 
 
-def predictor_sentence(what: Mapping[str, Any]) -> str:
-    """Return a short description of a predictor.
+def predictor_sentence(what: Mapping[str, Any], vectors: str = "support vectors") -> str:
+    """Return a short description of a predictor; vectors : name of those of a kernel expansion.
 
     >>> kernel = {"name": "gaussian", "bandwidth": 2.0}
     >>> predictor_sentence({"kind": "expansion", "kernel": kernel, "shapes": {"supports": [100, 5]},
     ...                     "precision": "float32", "numbers": 600})
     '100 support vectors, gaussian kernel (bandwidth 2), 600 numbers of float32'
     >>> predictor_sentence({"kind": "local", "kernel": kernel, "shapes": {"supports": [100, 5]}, "partitions": 4,
-    ...                     "precision": "float32", "numbers": 2000})
-    '100 support vectors in cells of 4 partitions, gaussian kernel (bandwidth 2), 2,000 numbers of float32'
+    ...                     "precision": "float32", "numbers": 2000}, "landmarks")
+    '100 landmarks in cells of 4 partitions, gaussian kernel (bandwidth 2), 2,000 numbers of float32'
     >>> own = {"kind": "extension", "name": "binning", "version": 1, "origin": "binning.py 0123456789ab"}
     >>> predictor_sentence({"kind": "linear", "map": own, "shapes": {"weights": [1, 64]}, "precision": "float32",
     ...                     "numbers": 300})
@@ -118,7 +118,7 @@ def predictor_sentence(what: Mapping[str, Any]) -> str:
     if what["kind"] in ("expansion", "local"):
         n_partitions = what.get("partitions", 0)
         cells = f" in cells of {n_partitions} partition{'s' * (n_partitions > 1)}" if n_partitions else ""
-        return f"{what['shapes']['supports'][0]:,} support vectors{cells}, {_kernel(what['kernel'])}, {size}"
+        return f"{what['shapes']['supports'][0]:,} {vectors}{cells}, {_kernel(what['kernel'])}, {size}"
     kind, shapes = what["map"]["kind"], what["shapes"]
     if kind == "standardised-linear":
         n_weights, n_offsets = math.prod(shapes["weights"]), math.prod(shapes.get("offsets", [0]))

@@ -297,7 +297,7 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     of_data = [f"Data: {warning}" for warning in [*texts, *others]]
     if (more := len(of_data) - MOST_DATA_WARNINGS) > 0:
         folder = result.dataset.get("folder") or "DATA"
-        of_data[MOST_DATA_WARNINGS:] = [f"Data: {more:,} more warnings, shown by `okl describe {folder}`."]
+        of_data[MOST_DATA_WARNINGS:] = [f"Data: {counted(more, 'more warning')}, shown by `okl describe {folder}`."]
     n_first = min(len(texts), MOST_DATA_WARNINGS)
     return of_data[:n_first] + warnings + of_data[n_first:]
 

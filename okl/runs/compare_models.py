@@ -40,6 +40,8 @@ def model_names(settings: CompareSettings, task: Task = "binary", sparse: bool =
     """
     groups = OF_REGRESSION if task == "regression" else GROUPS
     names = [name for word in settings.models for name in groups.get(word, (word,))]
+    if "boosting" in names:
+        raise ConfigError("models = boosting: it is no model of okl. okl train --beside boosting compares with it.")
     if unknown := [name for name in names if name not in (*LEAST_SQUARES, *ONLINE_NAMES) and not is_model(name)]:
         raise ConfigError(
             f"models = {', '.join(unknown)}: not available in okl compare. Choose from all "

@@ -264,7 +264,12 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
     if schema.texts:
         texts = _named([text.column for text in schema.texts])
         sentences.append(f"with a text column ({texts}), all columns are sparse inputs (--text)")
-    missing = [encoding.column for encoding in schema.encodings if encoding.missing and encoding.kind == "number"]
+    columns = dict(zip(schema.features, schema.feature_statistics, strict=False))
+    missing = [
+        encoding.column
+        for encoding in schema.encodings
+        if encoding.missing and encoding.kind == "number" and columns[encoding.inputs[-1]].minimum < 1.0  # 1: no value
+    ]
     if missing:
         sentences.append(f"missing numbers of {_named(missing)} are the training mean, with a 0/1 input (--missing)")
     digits = [encoding.column for encoding in schema.encodings if have_leading_zeros(encoding.categories)]

@@ -367,6 +367,8 @@ def test_many_warnings_of_the_data_are_counted_not_listed() -> None:
     result = {"dataset": {"warnings": [f"column {i} is constant" for i in range(61)], "folder": "runs/x/data"}}
     assert len(warning_sentences(result)) == 4
     assert warning_sentences(result)[-1] == "Data: 58 more warnings, shown by `okl describe runs/x/data`."
+    result["dataset"]["warnings"] = result["dataset"]["warnings"][:4]
+    assert warning_sentences(result)[-1] == "Data: 1 more warning, shown by `okl describe runs/x/data`."
 
 
 def test_predictions_below_zero_of_targets_that_are_not_are_a_warning() -> None:

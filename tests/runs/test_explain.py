@@ -70,6 +70,13 @@ def test_a_run_is_explained_on_its_own_test_rows(terminal: Terminal, run: Path) 
     assert text.splitlines()[-3].startswith("decides ")
 
 
+def test_the_vectors_of_a_model_have_the_name_of_its_solver(terminal: Terminal, run: Path) -> None:
+    for solver, option, vectors in (("ridge", "n_landmarks", "landmarks"), ("rbp", "budget", "support vectors")):
+        okl.train(run / "data", out=str(run / solver), solver=solver, bandwidth=2.0, **{option: 20})
+        text = terminal.okl("explain", run / solver / "model").out
+        assert f"model       20 {vectors}, gaussian kernel" in text
+
+
 def test_the_result_of_a_run_has_the_importances_of_its_test_rows(run: Path) -> None:
     result = json.loads((run / "run" / "result.json").read_text())
     found = okl.explain(run / "run" / "model", rows=MOST_PERMUTED, repeats=3)["importance"]

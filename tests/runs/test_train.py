@@ -340,6 +340,21 @@ def test_a_share_by_class_is_exact_where_it_is_stated(tmp_path: Path) -> None:
     assert sentence.endswith("drawn at random; of each class of at most 2,000 rows, exactly 20% (--holdout)")
 
 
+def test_dates_times_and_missing_numbers_are_stated_as_they_become_inputs(tmp_path: Path) -> None:
+    """A column without any value has no mean; dates without a time have no hour."""
+    at = pa.array(np.datetime64("2026-01-01T00:00:00") + np.arange(300) * 60_000, pa.timestamp("s"))
+    table = pa.table({"day": at.cast(pa.date32()), "clock": at.cast(pa.time32("s")), "none": [None] * 300})
+    table = table.append_column("gaps", pa.array([float(i % 9) or None for i in range(300)]))
+    table = table.append_column("y", pa.array([i / 7 for i in range(300)]))
+    file = write(tmp_path, table, "rows.parquet")
+    settings = IngestSettings(target="y", holdout=0.2, missing="mean", dates="calendar")
+    assert assumptions(run_ingest(file, tmp_path / "set", settings).dataset, settings) == [
+        "missing numbers of gaps are the training mean, with a 0/1 input (--missing)",
+        "dates of day are split into year and position in year and week, weekday (--dates)",
+        "times of clock are positions in the day, so that 23:59 is near 00:00 (--dates)",
+    ]
+
+
 def test_whole_numbers_that_became_classes_are_stated(tmp_path: Path) -> None:
     table = pa.table({"x": [float(i % 9) for i in range(300)], "claims": [i % 4 for i in range(300)]})
     file = write(tmp_path, table, "rows.parquet")

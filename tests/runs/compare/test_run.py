@@ -246,6 +246,7 @@ def test_an_interrupted_comparison_leaves_nothing(stage: str, cancer: Dataset, t
     ("values", "sentence"),
     [
         ({"models": "c-svm,svm"}, "models = svm: not available in okl compare. Choose from all"),
+        ({"models": "boosting"}, "models = boosting: it is no model of okl. okl train --beside boosting compares"),
         ({"models": ","}, "models is empty"),
         ({"holdout": 1.5}, "holdout = 1.5"),
         ({"holdout": "tset"}, "holdout = 'tset'"),
