@@ -71,8 +71,13 @@ def test_a_run_is_explained_on_its_own_test_rows(terminal: Terminal, run: Path) 
 
 
 def test_the_vectors_of_a_model_have_the_name_of_its_solver(terminal: Terminal, run: Path) -> None:
-    for solver, option, vectors in (("ridge", "n_landmarks", "landmarks"), ("rbp", "budget", "support vectors")):
-        okl.train(run / "data", out=str(run / solver), solver=solver, bandwidth=2.0, **{option: 20})
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"solver": "ridge", "n_landmarks": 20}, "landmarks"),
+        ({"solver": "rbp", "budget": 20}, "support vectors"),
+    ]
+    for options, vectors in cases:
+        solver = options["solver"]
+        okl.train(run / "data", out=str(run / solver), bandwidth=2.0, **options)
         text = terminal.okl("explain", run / solver / "model").out
         assert f"model       20 {vectors}, gaussian kernel" in text
 

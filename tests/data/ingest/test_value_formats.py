@@ -401,7 +401,9 @@ def test_numbers_with_one_unit_are_numbers(tmp_path: Path) -> None:
             inputs_of(data.schema, rows[:1].assign(mass=odd), "float64")
 
 
-def test_digits_with_leading_zeros_are_categories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_digits_with_leading_zeros_are_categories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_workers: Execution
+) -> None:
     """Postal codes; but padded counters, which differ in all rows, and digits of several widths are numbers."""
     monkeypatch.setattr(csv, "BLOCK_BYTES", 4_000)  # the last row is in another one
     zips = [f"{1000 + row % 7:05}" for row in range(ROWS - 1)] + ["10115"]
@@ -409,6 +411,8 @@ def test_digits_with_leading_zeros_are_categories(tmp_path: Path, monkeypatch: p
     rows["late"] = [*["0501"] * (ROWS - 1), "12"]
     rows.to_csv(tmp_path / "s.csv", index=False)
     data = ingest(tmp_path / "s.csv", tmp_path / "data", ASKED).dataset
+    on_workers = ingest(tmp_path / "s.csv", tmp_path / "on workers", ASKED, execution=two_workers).dataset
+    assert digests(on_workers) == digests(data)
     categories = {encoding.column: encoding.categories for encoding in data.schema.encodings if encoding.categories}
     assert categories == {"zip": tuple(sorted({*zips}))}
     assert data.schema.features[-2:] == ("count", "late")
