@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from okl.certificates.certify import Certification, excess_proof, gap_proof, regret_proof, tracking_proof
-from okl.data.dataset import DAY_PARTS, WEEKDAYS, Dataset, Encoding, Schema, Shard
+from okl.data.dataset import DAY_PARTS, SIGNS, WEEKDAYS, Dataset, Encoding, Schema, Shard
 from okl.data.encoder import missing_word_of
 from okl.data.execution import Execution, Traffic
 from okl.data.ingest.targets import RARE_ROWS
@@ -291,7 +291,9 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
         )
     sentences += rare_values(schema, "--max-categories")
     options = {"number": "decimal", "time": "category", "duration": "category"}
-    sentences += [f"{described(form)} (--{options.get(form.kind, 'date-order')})" for form in schema.formats[:3]]
+    for form in schema.formats[:3]:
+        option = options.get(form.kind, "date-order") if form.unit in SIGNS else "category"
+        sentences.append(f"{described(form)} (--{option})")
     if len(schema.formats) > 3:
         others = _named([form.column for form in schema.formats[3:]])
         sentences.append(f"text of {others} is read as numbers, dates or times")
