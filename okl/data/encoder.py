@@ -307,6 +307,8 @@ def check_kinds(schema: Schema, columns: pa.Schema, where: str, whose: str = "th
                 hint = f"{start} pandas: read_csv(..., parse_dates=[{name!r}]), or to_datetime."
             elif where == "table" and encoding is not None and is_date(kind) and "zone" in fault:
                 hint = f" In pandas: rows[{name!r}].dt.tz_localize({encoding.time_zone or None!r})."
+            elif encoding is not None and encoding.kind == "time":
+                hint = f" In pandas: rows[{name!r}].dt.time." if where == "table" else " Write times such as 08:30."
             raise DataError(f"{where}: column {name!r} is of type {kind}, but {whose} requires {fault}.{hint}")
 
 

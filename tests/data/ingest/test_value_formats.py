@@ -213,6 +213,8 @@ def test_times_of_day_are_the_same_cycle_in_every_file(calendar: bool, tmp_path:
         DataError, match=r"'at', row 1 .*: expected a time of day, such as '00:00', but it holds '25:00'"
     ):
         inputs_of(first.schema, pd.DataFrame({"at": ["23:59", "25:00"], "a": 1.0}), "float64")
+    with pytest.raises(DataError, match=r"the model requires times of day\. In pandas: rows\['at'\]\.dt\.time\."):
+        inputs_of(first.schema, pd.DataFrame({"at": [pd.Timestamp("2026-01-01 08:30")], "a": 1.0}), "float64")
 
 
 @pytest.mark.parametrize(
