@@ -265,9 +265,9 @@ def convert(
     if misfit.any() and (rows := np.flatnonzero(misfit[index])).size:
         seen = LocatedValue(texts[int(index[rows[0]])].as_py(), file, first_row + int(rows[0]))
         remedy = "Correct the value, or leave the row out"
-        other = "." if form.decimal == "," else ","
-        if form.kind == "number" and parse_numbers(pa.array([seen.text]), other)[0].null_count == 0:
-            remedy = f"The column seems to have decimal {MARKS[other]}: write its numbers as in training"
+        fitting = [mark for mark in MARKS if parse_numbers(pa.array([seen.text]), mark)[0].null_count == 0]
+        if form.kind == "number" and fitting and form.decimal not in fitting:
+            remedy = f"The column seems to have decimal {MARKS[fitting[0]]}: write its numbers as in training"
         raise DataError(f"{_misfit(form, seen, form.example)}. {remedy}.")
     return values.take(pa.array(index % len(texts)))
 

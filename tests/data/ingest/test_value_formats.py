@@ -398,7 +398,7 @@ def test_numbers_with_one_unit_are_numbers(tmp_path: Path) -> None:
     place = [data.schema.features.index(name) for name in ("mass", "age", "speed")]
     np.testing.assert_array_equal(inputs_of(data.schema, rows[1:3], "float64")[:, place], [[0.5, 1, 1.5], [1, 2, 2.5]])
     for odd in ("3.5 lb", "3.5", "3.5 KG"):
-        wrong = rf"'mass', row 0 .*: expected a number with kg, such as '0.0 kg', but it holds '{odd}'"
+        wrong = rf"'mass', row 0 .*: expected a number with kg, such as '0.0 kg', but it holds '{odd}'. Correct"
         with pytest.raises(DataError, match=wrong):
             inputs_of(data.schema, rows[:1].assign(mass=odd), "float64")
 
