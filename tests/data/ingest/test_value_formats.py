@@ -389,12 +389,12 @@ def test_numbers_with_one_unit_are_numbers(tmp_path: Path) -> None:
     rows["flat"] = [f"{row % 5}{'abb'[row % 3]}" for row in range(60)]
     rows["size"] = [f"{row % 5} kg" for row in range(59)] + ["500 g"]
     rows.to_csv(tmp_path / "s.csv", index=False)
-    data = ingest(tmp_path / "s.csv", tmp_path / "data", ASKED).dataset
+    data = ingest(tmp_path / "s.csv", tmp_path / "data", SETTINGS).dataset
     kinds = {encoding.column: encoding.kind for encoding in data.schema.encodings}
     assert {name for name, kind in kinds.items() if kind == "category"} == {"flat", "size"}
     assert open_dataset(data.folder).schema.format_version == 9
     told = "text of mass is read as numbers with decimal points: '0.0 kg' is 0 (--category)"
-    assert told in assumptions(data, ASKED)
+    assert told in assumptions(data, SETTINGS)
     place = [data.schema.features.index(name) for name in ("mass", "age", "speed")]
     np.testing.assert_array_equal(inputs_of(data.schema, rows[1:3], "float64")[:, place], [[0.5, 1, 1.5], [1, 2, 2.5]])
     for odd in ("3.5 lb", "3.5", "3.5 KG"):
@@ -412,18 +412,18 @@ def test_digits_with_leading_zeros_are_categories(
     rows = pd.DataFrame({"zip": zips, "count": [f"{row:04}" for row in range(ROWS)], "y": np.arange(ROWS) % 2})
     rows["late"] = [*["0501"] * (ROWS - 1), "12"]
     rows.to_csv(tmp_path / "s.csv", index=False)
-    data = ingest(tmp_path / "s.csv", tmp_path / "data", ASKED).dataset
-    on_workers = ingest(tmp_path / "s.csv", tmp_path / "on workers", ASKED, execution=two_workers).dataset
+    data = ingest(tmp_path / "s.csv", tmp_path / "data", SETTINGS).dataset
+    on_workers = ingest(tmp_path / "s.csv", tmp_path / "on workers", SETTINGS, execution=two_workers).dataset
     assert digests(on_workers) == digests(data)
     categories = {encoding.column: encoding.categories for encoding in data.schema.encodings if encoding.categories}
     assert categories == {"zip": tuple(sorted({*zips}))}
     assert data.schema.features[-2:] == ("count", "late")
     told = "digits of zip have leading zeros, so they are categories (numbers have none)"
-    assert told in assumptions(data, ASKED)
+    assert told in assumptions(data, SETTINGS)
     new = rows[:9].astype({"count": int, "late": int})
     inputs = [inputs_of(data.schema, table, "float32") for table in (new, new.astype({"zip": int}))]
     np.testing.assert_array_equal(*inputs)
-    asked = ASKED.model_copy(update={"categories": ("zip",)})
+    asked = SETTINGS.model_copy(update={"categories": ("zip",)})
     assert told not in assumptions(ingest(tmp_path / "s.csv", tmp_path / "given", asked).dataset, asked)
 
 
