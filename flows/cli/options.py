@@ -166,7 +166,7 @@ TRAIN = Options(
     of_solvers=True,
 )
 _RARE = (
-    "group split_column max_categories many_values svmlight_index hash_columns rows_per_shard scale_target categories "
+    "split_column max_categories many_values svmlight_index hash_columns rows_per_shard scale_target categories "
     "positive storage normalise min_documents max_terms missing_words date_order decimal tls threads checkpoint_rounds "
     "checkpoint_seconds metric precision mode validation"
 )
@@ -174,12 +174,12 @@ _SPARSE = "storage normalise hash_columns many_values"
 _OF_SHARDS = "rescale release exclude max_shards settle_seconds slices holdout_shards window_shards threshold cluster"
 RARE: dict[str | None, tuple[str, ...]] = {
     "ingest": words(f"compression group svmlight_index min_documents max_terms {_SPARSE}"),
-    "train": words(f"{_RARE} cluster scheduler dates scale"),
-    "compare": words(f"{_RARE} rescale grid halving tolerance iterations memory map"),
-    "plan": words(f"{_RARE} rescale text out name beside threshold"),
-    "retrain": words(f"{_RARE} {_OF_SHARDS} scheduler margin on_bad time_column budget_seconds"),
+    "train": words(f"{_RARE} rescale cluster scheduler dates scale"),
+    "compare": words(f"{_RARE} group rescale grid halving tolerance iterations memory map"),
+    "plan": words(f"{_RARE} group rescale text out name beside threshold"),
+    "retrain": words(f"{_RARE} group {_OF_SHARDS} scheduler margin on_bad time_column budget_seconds"),
     "deploy": words(
-        f"{_RARE} {_OF_SHARDS} text on_bad time_column margin choose beside seed budget_seconds scheduler dry_run "
+        f"{_RARE} {_OF_SHARDS} group text on_bad time_column margin choose beside seed budget_seconds scheduler dry_run "
         "stage_seconds retries retry_seconds late late_seconds empty_windows"
     ),
 }

@@ -197,13 +197,13 @@ class IngestSettings(BaseModel):
     holdout: float | str | None = Field(
         None,
         description="test rows: a share between 0 and 1, drawn by a seeded hash of the row number; last or last:0.1: "
-        "the last 20% or 10% of the rows, as the newest of sorted ones; or a 0/1 column; none: okl train holds out 20% "
-        "of a source without a split, drawn by class",
+        "the last 20% or 10% of the rows, as the newest of sorted ones; or a column that is 1 in test rows, 0 in "
+        "others; none: okl train holds out 20% of a source without a split, drawn by class",
     )
     group: str | None = Field(
         None,
-        description="column whose equal values belong together, such as a person: test rows are whole groups, and the "
-        "automatic choice validates on whole groups; copied to the scores, not an input",
+        description="column whose equal values belong together, such as a person: the automatic choice validates on "
+        "whole groups, and test rows of a share are whole groups; copied to the scores, not an input",
     )
     stratify: bool = Field(False, description="draw the test rows of a share by class, so that rare classes have some")
     keys: Columns = Field((), description="columns copied to the scores, such as an identifier; never inputs")

@@ -484,6 +484,8 @@ def _why_linear_wins(result: RunResult) -> str:
         advice = "" if result.choice else " Try okl train without --solver, which compares maps and solvers."
         return f"This model is also linear.{advice}"
     measured, _ = result.measured
+    if any("are not the newest by" in warning for warning in result.dataset.get("warnings") or []):
+        return ""
     if last_share_of((result.settings.get("ingest") or {}).get("holdout")):
         return (
             "The test rows are the last ones, and a kernel does not continue a trend: ages in place of dates, or "

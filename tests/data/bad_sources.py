@@ -123,7 +123,7 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
     ),
     "no such key": (lambda f: parquet(f, table(100)), {"keys": ("id",)}, r"has no key column 'id'"),
     "no such split": (lambda f: parquet(f, table(100)), {"split_column": "s"}, r"has no split column 's'"),
-    "no such holdout": (lambda f: parquet(f, table(100)), {"holdout": "held"}, r"has no holdout column 'held'"),
+    "no such holdout": (lambda f: parquet(f, table(100)), {"holdout": "held"}, r"column 'held'\. .*--holdout last\. "),
     "holdout with a comma": (
         lambda f: parquet(f, table(100)),
         {"holdout": "0,2"},

@@ -68,7 +68,7 @@ def test_options_are_grouped_under_headings_in_order(
     }
     assert panels - {None} < {*PANELS}
     out = Terminal(capsys, monkeypatch).okl("train", "--help").out
-    flags = ("--target", "--solver", "--rescale", "--budget-seconds", "--out", "--workers")
+    flags = ("--target", "--group", "--solver", "--seed", "--budget-seconds", "--out", "--workers")
     needed = [out.index(f"  {flag} ") for flag in flags]
     assert needed == sorted(needed)
     assert out.count("  --target ") == 1

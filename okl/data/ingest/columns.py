@@ -149,6 +149,8 @@ def missing_column(name: str, columns: Sequence[str], where: str, what: str) -> 
     hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
     if what == "holdout" and SHARE.match(name):
         hint = f"A share of the rows is written {name.replace(',', '.')}. "
+    elif what == "holdout" and not hint:
+        hint = "The last rows, as the newest of sorted ones, are --holdout last. "
     several = what in ("key", "drop", "category", "text") and "," in name
     if several and set(parts := [part.strip() for part in name.split(",")]) <= {*columns}:
         hint = f"Name one at a time: {' '.join(f'--{what} {quote(part)}' for part in parts)}. "

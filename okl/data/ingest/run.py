@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -96,7 +97,7 @@ from okl.foundation.errors import ConfigError, DataError, LocationError
 from okl.foundation.folders import PLACE_FAULTS, is_leftover, output_folder, unwritable
 from okl.foundation.locations import Place, place_of
 from okl.foundation.settings import IngestSettings
-from okl.foundation.types import Doubles
+from okl.foundation.types import Doubles, Split
 
 # The destination folder: written under a temporary name, then renamed.
 
@@ -912,7 +913,13 @@ def _finish(
     guessed = settings.task == "auto" and not reader.text
     cause = "a missing value" if settings.missing == "drop" else f"a missing target {roles.target!r}"
     warnings = find_warnings(schema, counts.rows, dropped, cause, split_requested and counts.test == 0, guessed)
-    repeated = [*_copies(folder, shards, schema), *(_shared_keys(folder, shards, schema) if roles.share else ())]
+    repeated = _copies(folder, shards, schema)
+    if roles.share:
+        repeated += _shared_keys(folder, shards, schema)
+    elif roles.group is not None and counts.test:
+        repeated = _shared_groups(folder, shards, roles.group, settings.holdout) + repeated
+    if roles.last and counts.test:
+        repeated = _unsorted_dates(folder, shards, schema) + repeated
     # newer settings only if given, so that manifests without them do not change
     values = settings.model_dump(mode="json")
     given = {name: value for name, value in values.items() if name not in NEWER or value != _DEFAULTS[name]}
@@ -988,6 +995,48 @@ def _shared_keys(folder: Path, shards: Sequence[Shard], schema: Schema) -> list[
                 f"training rows: rows of a new {key!r} may be harder. Keep them together: --group {quote(key)}."
             )
     return warnings
+
+
+def _shared_groups(folder: Path, shards: Sequence[Shard], group: str, holdout: float | str | None) -> list[str]:
+    """Return a warning if test rows that a column or their position chooses are of groups of training rows, too."""
+    values: dict[str, list[pa.Array]] = {"train": [], "test": []}
+    for shard in shards:
+        values[shard.split].append(pq.read_table(folder / shard.path, columns=[group])[group].unique())
+    train, test = (pa.chunked_array(arrays).unique() for arrays in values.values())
+    n_shared = pc.sum(pc.is_in(test, value_set=train)).as_py()
+    if not n_shared:
+        return []
+    chosen = "the split column" if holdout is None else f"--holdout {holdout}"
+    return [
+        f"{n_shared:,} of the {len(test):,} values of {group!r} in test rows are in training rows, too: {chosen} "
+        "chooses the test rows, and --group only the validation folds. To test on new ones, give a share: --holdout "
+        "0.2."
+    ]
+
+
+_DISORDER = 0.05  # of the training rows, that may be later than the mean of the test rows
+
+
+def _unsorted_dates(folder: Path, shards: Sequence[Shard], schema: Schema) -> list[str]:
+    """Return a warning if the last rows, which are the test rows, are not the newest ones by any column of dates."""
+    columns = {one.inputs[0]: one.column for one in schema.encodings if one.is_date}
+    rows = {split: sum(shard.rows for shard in shards if shard.split == split) for split in ("train", "test")}
+
+    def total(split: Split, year: str, per_row: Callable[[NDArray[np.float32]], NDArray[Any]]) -> float:
+        parts = (pq.read_table(folder / shard.path, columns=[year])[year] for shard in shards if shard.split == split)
+        return float(sum(per_row(part.to_numpy()).sum(dtype=np.float64) for part in parts))
+
+    later = dict[str, float]()
+    for year, column in columns.items():
+        mean = total("test", year, lambda years: years) / rows["test"]
+        later[column] = total("train", year, lambda years: years > mean) / rows["train"]  # noqa: B023  (called at once)
+    column = min(later, key=lambda name: later[name], default="")
+    if not later or later[column] <= _DISORDER:
+        return []
+    return [
+        f"The last rows are not the newest by {column!r}: {later[column]:.0%} of the training rows are later than the "
+        "mean of the test rows. Sort the source by it to test on the newest rows."
+    ]
 
 
 def _difference(schema: Schema, targets: NDArray[np.float64], others: NDArray[np.float64]) -> float:

@@ -76,6 +76,29 @@ def test_test_rows_are_complete_groups(kind: str, tmp_path: Path) -> None:
     assert persons_of(later_data, "test") - persons_of(plain, "test")
 
 
+@pytest.mark.parametrize("holdout", ["last", "test", None])
+def test_test_rows_of_groups_of_training_rows_are_reported(holdout: str | None, tmp_path: Path) -> None:
+    table = persons(60, 6)
+    table["test"] = np.arange(len(table)) >= 288
+    apart = table.sort_values("person")  # 48 persons are training rows, 12 are test rows
+    apart["test"] = np.arange(len(apart)) >= 288
+    n_both = len({*table["person"][table["test"]]} & {*table["person"][~table["test"]]})
+    warnings = {}
+    for name, rows in (("mixed", table), ("apart", apart)):
+        if holdout is None:
+            rows = rows.assign(split=np.where(rows["test"], "test", "train"))
+        rows.drop(columns=[] if holdout == "test" else ["test"]).to_parquet(tmp_path / f"{name}.parquet")
+        settings = IngestSettings(group="person", holdout=holdout)
+        data = ingest(tmp_path / f"{name}.parquet", tmp_path / name, settings).dataset
+        assert data.rows("test") == 72
+        warnings[name] = [one for one in data.warnings if "'person'" in one]
+    assert n_both > 40
+    assert warnings["apart"] == []
+    (warning,) = warnings["mixed"]
+    chosen = "the split column" if holdout is None else f"--holdout {holdout}"
+    assert f"{n_both} of the {n_both} values of 'person' in test rows are in training rows, too: {chosen} " in warning
+
+
 def test_groups_are_the_same_text_on_workers(two_workers: Execution, tmp_path: Path) -> None:
     table = persons(40, 50)
     table["person"] = table["person"].str.replace("person ", "00")

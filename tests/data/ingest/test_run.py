@@ -97,6 +97,18 @@ def test_the_last_rows_of_all_files_are_test_rows(tmp_path: Path, holdout: str, 
         )
 
 
+@pytest.mark.parametrize("order", ["sorted", "shuffled", "newest first"])
+def test_last_rows_that_are_not_the_newest_are_reported(tmp_path: Path, order: str) -> None:
+    days = np.datetime64("2024-01-01") + np.arange(1000).astype("timedelta64[D]")
+    born = np.random.default_rng(1).permutation(days)
+    days = {"sorted": days, "shuffled": np.random.default_rng(2).permutation(days), "newest first": days[::-1]}[order]
+    data = make_dataset(tmp_path, table(1000, born=born, day=days), holdout="last")
+    found = [warning for warning in data.warnings if "are not the newest by" in warning]
+    assert bool(found) == (order != "sorted")
+    if order == "shuffled":
+        assert re.search(r"by '(day|born)': (4[5-9]|5[0-5])% of the training rows are later", found[0])
+
+
 def test_a_holdout_share_does_not_depend_on_files_or_batches(tmp_path: Path) -> None:
     content = table(1000, id=np.arange(1000))
     one_file = make_dataset(tmp_path, content, holdout=0.2, keys=("id",))
