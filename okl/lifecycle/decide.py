@@ -30,7 +30,7 @@ from okl.metrics.criterion import TESTS, criterion_error, criterion_of, mcnemar,
 from okl.metrics.definitions import Tally, merge, merge_named, predicted_classes
 from okl.models.inputs import class_indices
 from okl.models.quality import HasLogits, logits_of, tally_of
-from okl.report.format import CRITERION_NAMES, criterion_value, number, p_text, scalar_metrics
+from okl.report.format import CRITERION_NAMES, counted, criterion_value, number, p_text, scalar_metrics
 from okl.report.retraining import SHARD
 from okl.runs.baselines import ConstantPredictor
 from okl.runs.calibrate import MOST_ROWS, TEST_ROWS, calibrated
@@ -450,7 +450,9 @@ def apply_rule(
         described = "; ".join(f"{name}: {_rates(criterion, named[name])}" for name in worse[:3])
         publish, why = False, f"the challenger is worse on {len(worse)} of {len(bound)} slices ({described})"
     else:
-        publish, why = _by_rule(criterion, overall, newest, before, rule, level, other, past_counts)
+        limit = f"significant up to {level:.2g}"
+        limit += f" after {counted(looks, 'rejected challenger')}" if looks else ""
+        publish, why = _by_rule(criterion, overall, newest, before, rule, level, limit, other, past_counts)
     reason = f"{'Published' if publish else 'Kept'}: {why}. {figures}"
     return Decision(
         "publish" if publish else "keep", reason, test, overall, named, worse, newest, before, useless, criterion
@@ -469,6 +471,7 @@ def _by_rule(
     before: PairedTest | None,
     rule: PublishRule,
     level: float,
+    limit: str,
     other: str,
     past_counts: bool,
 ) -> tuple[bool, str]:
@@ -485,7 +488,7 @@ def _by_rule(
         return False, f"the challenger is not better than {other}{by}{where}"
     if judged.p_better <= level:
         return True, f"the challenger is better than {other}{by}{where} ({p_text(judged.p_better)})"
-    figures = f"({p_text(judged.p_better)}, significant up to {level:.2g})"
+    figures = f"({p_text(judged.p_better)}, {limit})"
     chance = f"the challenger is not significantly better than {other}{by}{where} {figures}"
     if rule.needed == "clearly better":
         return False, chance
@@ -570,7 +573,7 @@ def decide_publication(
     schema, champion = challenger.data.schema, history.champion
     before = history.trained_on.union(earlier)
     trained_on = {*history.trained_on, *(record.sha256 for record in challenger.trained_on)}
-    some = [record for record in accepted if record.sha256 in trained_on]
+    trained = some = [record for record in accepted if record.sha256 in trained_on]
     since = [record for record in some if record.sha256 not in before_drift]
     after_drift = len(since) < len(some) and settings.publish_if == "better" and champion is not None
     after_drift &= any(record.test_rows for record in since)
@@ -618,6 +621,13 @@ def decide_publication(
     compared_by = (rule, other, missing, looks, criterion, schema, allowance, not after_drift)
     decision = apply_rule(schema.task, pairs, *compared_by)
     decision = decision if champion else first_version(decision)
+    n_earlier = sum(record.sha256 in before for record in chosen)
+    if decision.before is not None and n_earlier < sum(one.test_rows > 0 and one.sha256 in before for one in some):
+        note += f" The earlier ones are of the latest {counted(n_earlier, 'file')} trained on (--holdout-shards)."
+    if after_drift and decision.publish:
+        past = comparison_shards([one for one in trained if one not in some], settings.holdout_shards, schema)
+        decision = replace(decision, before=_before_drift(work, store, past, execution))
+        note += _of_drift(settings.name, chosen, decision)
     compared = tallies_of(tallies, {*tallies})
     metrics = {name: scalar_metrics(tally.report()) for name, tally in compared.items()}
     if criterion != "accuracy" and settings.train.threshold is None:  # one that is given makes them on purpose
@@ -626,15 +636,34 @@ def decide_publication(
     if not after_drift and any(record.sha256 in before_drift for record in chosen):
         on = "reserved rows from before and after the drift"
     report = compared[SECOND].report()
-    counted = {name: value for name, value in report.items() if name in COUNTED} | {"on": on}
+    measured = {name: value for name, value in report.items() if name in COUNTED} | {"on": on}
     return ChallengerResult(
         replace(decision, reason=decision.reason + note, after_drift=after_drift),
         tuple(record.name for record in chosen),
         metrics,
         sum(shard.size_bytes for shard in data.split("test")),
-        counted | {"labels": list(schema.labels), "target": schema.target},
+        measured | {"labels": list(schema.labels), "target": schema.target},
         predictor,
     )
+
+
+def _before_drift(
+    work: PairWork, store: ShardStore, past: Sequence[ShardRecord], execution: Execution
+) -> PairedTest | None:
+    """Compare both predictors on the reserved rows of shards before a drift; None without such rows."""
+    if not past:
+        return None
+    pairs, _ = score_reserved_rows(replace(work, data=store.union(past), slices=()), past, (), execution)
+    return paired_test(work.data.schema.task, pairs[ALL], work.criterion)
+
+
+def _of_drift(name: str, since: Sequence[ShardRecord], decision: Decision) -> str:
+    """Return what a publication after drift rests on, what it costs on earlier rows, and how to undo it."""
+    files, earlier = counted(len(since), "file"), ""
+    if decision.before is not None and decision.criterion is not None:
+        earlier = f"; on {decision.before.rows:,} from before the drift: {_rates(decision.criterion, decision.before)}"
+    undo = f"If the change does not last, okl models rollback {name} undoes this."
+    return f" These rows are of {files} since the drift{earlier}. {undo}"
 
 
 def mistakes_sentence(metrics: Mapping[str, Mapping[str, Any]], other: str = "before") -> str:

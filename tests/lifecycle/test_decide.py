@@ -314,4 +314,6 @@ def test_repeated_tests_on_the_same_rows_reduce_the_level() -> None:
     chance = paired_test("binary", clear).p_better
     assert 0.05 / 6 < chance < 0.05
     assert apply_rule("binary", aged(clear, worse), PublishRule(), looks=0).publish
-    assert not apply_rule("binary", aged(clear, worse), PublishRule(), looks=1).publish
+    again = apply_rule("binary", aged(clear, worse), PublishRule(), looks=1)
+    assert not again.publish
+    assert "significant up to 0.0083 after 1 rejected challenger)" in again.reason
