@@ -126,6 +126,12 @@ def read_columns(data: Dataset, shard: Shard, group: int, columns: Sequence[str]
         ) from None
 
 
+def stored_column(data: Dataset, name: str) -> FloatArray:
+    """Return a stored input, (rows,), of the training rows and then the test rows."""
+    pieces = [(shard, group) for shard in data.shards for group in range(len(shard.row_groups))]
+    return np.concatenate([read_columns(data, *piece, [name]).column(0).to_numpy() for piece in pieces])
+
+
 def read_group(
     data: Dataset, shard: Shard, group: int, into: Positions, inputs_out: FloatArray, targets_out: Targets
 ) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from okl.data.dataset import Dataset, Schema
 from okl.data.ingest.run import ingest
 from okl.data.manifest import is_dataset
+from okl.data.reading import stored_column
 from okl.foundation.errors import ConfigError, ConflictError, DataError, LocationError, LocationTakenError, listed
 from okl.foundation.folders import is_leftover
 from okl.foundation.locations import Place, RemotePath
@@ -148,6 +149,8 @@ def _taken_in(
 
 # Intake of all arrivals.
 
+LATE_ROWS = 0.01  # of a shard, that are older than rows of the latest before
+
 
 @dataclass(eq=False)
 class Intake:
@@ -160,7 +163,7 @@ class Intake:
     vain : records to release that cannot be trained on
     standing : quarantined by runs before, with files that are still there
     restorable : quarantined and released; the file is gone, but the data set is stored
-    ignored : sentences about columns that no file had before
+    ignored : sentences about columns that no file had before, and about rows that are older than earlier ones
     excluded : shards that are not trained on any more, by name or digits of the settings
     """
 
@@ -239,6 +242,8 @@ class Intake:
                 self._find_new_columns(record, accepted)
                 if record.unseen and record.status == "accepted":
                     self.ignored.append(record.unseen)
+                if record.status == "accepted" and self.history.champion is not None and accepted:
+                    self.ignored += self._late_rows(record, max(accepted, key=lambda before: before.order))
             for name in (*(before.names if before else ()), *twins.get(digest, ())):
                 record = self.store.add_name(record, name)  # so that it is reported once
             records[digest] = record
@@ -305,6 +310,20 @@ class Intake:
             columns = "a new column, which is" if len(new) == 1 else f"{len(new)} new columns, which are"
             remedy = "To use new columns, train a model of another name."
             self.ignored.append(f"{record.name} has {columns} ignored: {listed(new)}. {remedy}")
+
+    def _late_rows(self, record: ShardRecord, latest: ShardRecord) -> list[str]:
+        """Return a sentence for each date column by which a part of a shard is older than rows of the latest before."""
+        sentences = list[str]()
+        for encoding in self.store.dataset(record).schema.encodings:
+            if encoding.is_date:
+                before, years = (stored_column(self.store.dataset(one), encoding.inputs[0]) for one in (latest, record))
+                late = int((years < before.max()).sum())
+                if LATE_ROWS * len(years) <= late <= 0.5 * len(years):  # more: it does not advance from file to file
+                    sentences.append(
+                        f"{record.name}: {late:,} of {len(years):,} rows are older by {encoding.column!r} than rows of "
+                        f"{latest.name}, which came before."
+                    )
+        return sentences
 
     def _find_released(self, away: list[ShardRecord]) -> None:
         """Find the released shards in the store, as its file is no longer where files arrive."""

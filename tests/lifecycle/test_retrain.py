@@ -278,7 +278,14 @@ def test_after_drift_figures_are_of_the_rows_that_decide(root: Path) -> None:
         title = f"On the same {newest['rows']} newest reserved rows, which decide after drift"
         assert page.index(title) < page.index("Champion and challenger on reserved rows")
         assert "lowest recall first, reserved rows since the drift" in page
-    newest = first["decision"]["newest"]
+    newest, before = first["decision"]["newest"], first["decision"]["before"]
+    assert before["challenger"] > before["champion"] + 0.5, "the labels before the drift are the opposite"
+    assert (
+        f"These rows are of 1 file since the drift; on {before['rows']} from before the drift: log loss "
+        f"{number(before['challenger'])}, the champion {number(before['champion'])}. If the change does not last, "
+        "okl models rollback m undoes this." in first["reason"]
+    )
+    assert "earlier reserved rows" in Path(first["report"]).read_text(encoding="utf-8")
     assert "wrong more often" not in first["reason"]
     model = Registry(root / "registry").model("m")
     challenger, previous = (number(newest[role]) for role in ("challenger", "champion"))
@@ -291,6 +298,34 @@ def test_after_drift_figures_are_of_the_rows_that_decide(root: Path) -> None:
         f"measured on {newest['rows']} newest reserved rows at that time, after drift; before: the champion then"
         in description
     )
+
+
+def test_rows_older_than_those_of_earlier_files_are_reported(root: Path) -> None:
+    def dated(day: int, seed: int) -> pa.Table:
+        times = np.datetime64("2025-03-01T00:00:00") + np.arange(ROWS) * 86_400 // ROWS + 86_400 * day
+        born = np.datetime64("1980-01-01") + np.random.default_rng(seed).integers(0, 9000, ROWS)
+        return content(seed).append_column("time", pa.array(times)).append_column("born", pa.array(born))
+
+    nightly, warnings = settings(root, ingest={"keys": ["hour"], "missing": "mean"}), []
+    for number, late in ((1, None), (2, None), (5, 2), (6, None)):
+        rows = dated(number, number)
+        rows = rows if late is None else pa.concat_tables([dated(late, 9)[: ROWS // 2], rows])
+        land(root / "in", f"day-{number}.parquet", rows)
+        warnings.append([one for one in retrain(nightly)["data_warnings"] if "are older by" in one])
+    (sentence,) = warnings[2]
+    assert sentence == (
+        "day-5.parquet: 300 of 900 rows are older by 'time' than rows of day-2.parquet, which came before."
+    )
+    assert [*warnings[:2], warnings[3]] == [[], [], []], "dates of births do not advance from file to file"
+
+
+def test_the_reason_names_the_files_of_the_earlier_rows_if_not_all(root: Path) -> None:
+    for day in (1, 2, 3):
+        shards(root, day)
+        result = retrain(settings(root, holdout_shards=1))
+        assert ("(--holdout-shards)" in result["reason"]) == (day == 3)
+    assert result["judged_on"] == ["day-02.parquet", "day-03.parquet"]
+    assert "The earlier ones are of the latest 1 file trained on (--holdout-shards)." in result["reason"]
 
 
 def test_a_scheduled_run_starts_no_new_model_after_a_publication(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
