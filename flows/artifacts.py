@@ -30,8 +30,10 @@ from prefect.client.schemas.filters import ArtifactCollectionFilter
 from prefect.events import emit_event
 from prefect.logging import get_logger
 
+from okl.foundation.errors import listed
 from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import DIGITS
+from okl.report.format import counted
 from okl.report.progress import STAGES, describe_metrics
 from okl.report.retraining import choice_sentence
 
@@ -150,7 +152,7 @@ def _update(client: SyncPrefectClient, artifact: UUID, share: float, description
 
 PROMOTED, CURRENT = "okl.model.promoted", "okl.model.current"
 DRIFTED, MISSING, QUARANTINED = "okl.model.drifted", "okl.data.missing", "okl.data.quarantined"
-NOTHING: dict[str, Any] = {"empty_windows": 0, "announced": None, "quarantined": ""}
+NOTHING: dict[str, Any] = {"empty_windows": 0, "announced": None, "quarantined": "", "drifted": ""}
 MOST_NAMED = 5  # files in an event
 
 
@@ -165,20 +167,25 @@ def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int)
         _emit(PROMOTED, name, payload | {"version": champion, "parent": parent})
     if champion is not None:
         _emit(CURRENT, name, {"model": name, "registry": result["registry"], "version": champion})
-    if (result.get("drift") or {}).get("found"):
+    drifted = result["drift"]["why"] if (result.get("drift") or {}).get("found") else before["drifted"]
+    if drifted != before["drifted"]:  # files wait after a rollback, and drift again in each run
         _emit(DRIFTED, name, result["drift"] | ({"choice": choice} if (choice := choice_sentence(result)) else {}))
     shards = result["shards"]
     out = [one for one in (*shards["rejected"], *shards["standing"]) if one["status"] == "quarantined"]
     if new := [one for one in out if one["sha256"][:DIGITS] not in before["quarantined"]]:
-        names, reason = [one["name"] for one in new[:MOST_NAMED]], new[0]["reason"]
-        _emit(QUARANTINED, name, {"model": name, "files": len(new), "names": names, "reason": reason})
+        names, reason = [one["name"] for one in new], new[0]["reason"]
+        why = f"{reason} Also quarantined: {listed(names[1:], MOST_NAMED)}." if names[1:] else reason
+        of_files = {"files": len(new), "names": names[:MOST_NAMED], "reason": reason}
+        _emit(QUARANTINED, name, {"why": why, "model": name} | of_files)
     empty = before["empty_windows"] + 1 if _is_empty(settings, result) else 0
     if empty and empty % most_empty == 0:
-        _emit(MISSING, name, {"model": name, "source": settings.source, "windows": empty})
+        why = f"The latest {counted(empty, 'run')} found no usable new file in {settings.source}."
+        _emit(MISSING, name, {"why": why, "model": name, "source": settings.source, "windows": empty})
     row: dict[str, Any] = {"outcome": result["outcome"], "announced": champion}
     row |= {kind: len(shards[kind]) for kind in ("accepted", "rejected", "still_written")}
     row["waiting"] = max(0, len(shards.get("learnt", ())) - row["accepted"])
     row |= {"empty_windows": empty, "model": name, "reason": result["reason"], "registry": result["registry"]}
+    row["drifted"] = drifted
     row["quarantined"] = " ".join(one["sha256"][:DIGITS] for one in out)
     record_table(key, [row], "New shards, and the champion")
 

@@ -22,9 +22,8 @@ from prefect.logging import get_run_logger
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.artifacts import record_markdown
-from flows.stack.status import notice_subject
+from flows.stack.status import notice_subject, notice_text
 from okl.foundation.locations import okl_home
-from okl.report.progress import describe_summary
 from okl.report.render import plain
 
 NAME = "okl-notice"
@@ -60,9 +59,7 @@ def okl_notice(notice: NoticeSettings) -> dict[str, Any]:
         notice: event, its subject, and its details
     """
     subject = notice_subject(notice.event, notice.about)
-    figures = notice.said if isinstance(notice.said, dict) else {"": notice.said}
-    said = [f"{f'{name}: ' if name else ''}{describe_summary(value)}" for name, value in figures.items()]
-    details = "\n".join(said)[:MOST_CHARACTERS]
+    details = notice_text(notice.said)[:MOST_CHARACTERS]
     get_run_logger().error("%s\n%s", subject, details)
     run = re.search(r"\(prefect\.flow-run\.([-0-9a-f]+)\)$", notice.about)
     link = f"[Flow run](/runs/flow-run/{run[1]})" if run else ""

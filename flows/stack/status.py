@@ -204,6 +204,18 @@ def notice_subject(event: Any, about: Any) -> str:
     return f"{EVENTS.get(str(event), event)}: {str(about).partition(' (')[0]}"
 
 
+def notice_text(said: Any) -> str:
+    """Return the details of a notice: its sentences if there are any, otherwise its figures.
+
+    >>> notice_text({"found": True, "why": "Drift.", "level": 0.001, "choice": "Chosen again."})
+    'Drift. Chosen again.'
+    >>> notice_text({"windows": 3})
+    'windows 3'
+    """
+    sentences = [str(said[name]) for name in ("why", "choice") if said.get(name)] if isinstance(said, dict) else []
+    return " ".join(sentences) or describe_summary(said)
+
+
 def notices_in(home: Path, now: datetime | None = None) -> list[dict[str, Any]]:
     """Return the newest notices of the last seven days, newest first: time, event, about, said."""
     since = (now or datetime.now(UTC)) - RECENT
@@ -292,7 +304,7 @@ def deployed_lines(deployments: list[dict[str, Any]], notices: list[dict[str, An
         lines += [f"    scores go to {one['scores_to']}"] if one["scores_to"] else []
     for one in notices:
         subject = notice_subject(one.get("event"), one.get("about"))
-        lines.append(f"  notice {_moment(one['time'])}  {subject}  {_short(one.get('said'))}".rstrip())
+        lines.append(f"  notice {_moment(one['time'])}  {subject}  {_short(notice_text(one.get('said')))}".rstrip())
     return lines
 
 

@@ -45,9 +45,9 @@ def test_events_are_sent_once(configured: TemporaryServer) -> None:
             result(None, 1),  # no new data
             result(None, 1, shards=rejected),  # twice: a released file that fails again is rejected each night
             result(2, 1, shards=standing | {"accepted": [{"name": "day"}]}, drift=drift, choice=choice),
-            result(None, 2, shards=standing),
+            result(None, 2, shards=standing, drift=drift),  # its file waits after a rollback
             # version 3 was promoted by hand, or its run was killed before the announcement; its file is quarantined
-            result(None, 3, shards=bad),
+            result(None, 3, shards=bad, drift=drift),
             result(None, 3),  # three in a row
             result(None, 3, registry="/another"),  # a registry without earlier announcements
         ]

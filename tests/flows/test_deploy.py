@@ -273,7 +273,8 @@ def test_a_source_that_stays_empty_is_reported(server: TemporaryServer, client: 
     wait_until(notices.exists)
     (line,) = map(json.loads, notices.read_text().splitlines())
     assert (line["event"], line["about"]) == ("okl.data.missing", "hours (okl.model.hours)")
-    assert line["said"] == {"model": "hours", "source": "inbox", "windows": 2}
+    why = "The latest 2 runs found no usable new file in inbox."
+    assert line["said"] == {"why": why, "model": "hours", "source": "inbox", "windows": 2}
 
 
 def test_unfinished_runs_of_an_earlier_stack_are_marked_as_crashed(

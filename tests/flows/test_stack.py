@@ -310,7 +310,7 @@ def test_status_shows_failed_runs_and_recent_notices_with_their_reasons(tmp_path
             "time": (now - timedelta(days=days)).isoformat(),
             "event": "okl.data.missing",
             "about": about,
-            "said": {"n": 3},
+            "said": {"why": "No file came.", "n": 3} if about == "churn" else None,
         }
         for days, about in ((8, "long ago"), (2, "churn"))
     ]
@@ -345,4 +345,4 @@ def test_status_shows_failed_runs_and_recent_notices_with_their_reasons(tmp_path
     assert "Kept: no better." not in output, "a failed run has no decision"
     completed = one | {"scores_to": None, "last": last | {"type": "COMPLETED"}}
     assert "    Kept: no better." in deployed_lines([completed], [])
-    assert "no new data: churn  n 3" in output
+    assert output.endswith("no new data: churn  No file came.")
