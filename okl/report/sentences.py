@@ -61,22 +61,26 @@ def headline_sentence(result: RunResult) -> str:
     if (constant := errors.difference(errors.constant_name)) is not None:
         verdict = ": worse" if constant.is_clear_loss else ": no better" if constant.gain <= 0.0 else ""
         verdict = verdict or (": within chance" if constant.is_tie else "")
-        parts.append(f"{_constant_said(errors, result)}{verdict}{_second(errors, errors.constant_name, verdict)}")
+        parts.append(
+            f"{_constant_said(errors, result)}{verdict}{_second(result, errors, errors.constant_name, verdict)}"
+        )
     limits = " within the same limits" if result.constraints else ""
     for name, said in (("linear", f"a linear model{limits}"), ("boosting", "gradient boosting")):
         if (difference := errors.difference(name)) is not None:
             tie = f": a tie ({errors.difference_text(difference)})" if difference.is_tie else ""
             verdict = tie or (", which is better" if difference.gain < 0.0 else "")
-            parts.append(f"{said} {_said(errors, errors.others[name])}{verdict}{_second(errors, name, tie)}")
+            parts.append(f"{said} {_said(errors, errors.others[name])}{verdict}{_second(result, errors, name, tie)}")
     return "; ".join(parts) + "."
 
 
-def _second(errors: Assessment, baseline: str, tie: str) -> str:
+def _second(result: RunResult, errors: Assessment, baseline: str, tie: str) -> str:
     """Return what a tie hides: another metric in which the model and a baseline clearly differ."""
     if not tie or baseline not in errors.hidden:
         return ""
     second = errors.hidden[baseline]
-    return f", {'but' if second.is_better or errors.beats_constant else 'and'} {second.text}"
+    chosen_by_it = result.choice and second.metric == "log_loss" and not second.is_better
+    advice = " (to choose the model by it: --optimise log-loss)" if chosen_by_it else ""
+    return f", {'but' if second.is_better or errors.beats_constant else 'and'} {second.text}{advice}"
 
 
 ROWS_OF = {
@@ -252,7 +256,7 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     decided = is_linear or (second is not None and second.is_better)  # a tie that the headline has
     if linear is not None and linear.gain < 0.0 and not (linear.is_tie and decided):
         verdict = f"as good ({errors.difference_text(linear)})" if linear.is_tie else "better"
-        hidden = _second(errors, "linear", verdict if linear.is_tie else "")
+        hidden = _second(result, errors, "linear", verdict if linear.is_tie else "")
         why = "" if hidden or harder or changing else _why_linear_wins(result)
         warnings.append(
             f"A linear model is {verdict}: {errors.sentence(errors.others['linear'])}, this model "
@@ -387,15 +391,19 @@ def _harder_test_rows(result: RunResult, errors: Assessment) -> str:
 
 
 def _deciding_column(result: RunResult, errors: Assessment) -> str:
-    """Return the warning of a column that decides most predictions of a nearly perfect model; "" without such."""
+    """Return the warning of a column that decides most predictions, if they are nearly perfect or of target means."""
     columns = (result.get("importance") or {}).get("columns") or []
     rises = [max(0.0, column["rise"]) for column in columns]
     nearly_perfect = (
         errors.error is not None and bool(errors.constant) and errors.error <= 0.01 * (errors.constant or 0.0)
     )
-    if len(rises) < 2 or not nearly_perfect or errors.rows < FEW_SURPRISING or rises[0] < 0.7 * sum(rises):
+    if len(rises) < 2 or errors.rows < FEW_SURPRISING or rises[0] < 0.7 * sum(rises):
         return ""
     name, drop = columns[0]["column"], "if it contains the target: --drop"
+    # its inputs are target means of values with few rows each, as of a customer
+    has_means = any(one.startswith(f"{name}=") for one in result["importance"].get("fractions", ()))
+    if not (nearly_perfect or (has_means and errors.beats_constant)):
+        return ""
     decides = "alone decides the" if rises[0] >= 0.99 * sum(rises) else "decides most"
     text = f"Column {shortened(name, 40)!r} {decides} predictions: {errors.sentence(errors.error)}."
     if name in result["importance"].get("fractions", ()):
@@ -415,20 +423,28 @@ def _constant_named(errors: Assessment, result: RunResult) -> str:
 
 
 def _never_predicted(result: RunResult) -> str:
-    """Return the warning of classes that are among the measured rows and never predicted; "" without such."""
+    """Return the warning of classes that are never predicted, or of a rarest one that is seldom found; "" without."""
     measured, labels = result.test or {}, result.dataset.get("labels") or []
     confusion = measured.get("confusion") or []
-    if len(confusion) != len(labels):
+    if len(confusion) != len(labels) or not any(map(any, confusion)):
         return ""
     missed = {
         f"{shortened(label, 30)!r} ({counted(sum(row), 'row')})": sum(row)
         for index, (label, row) in enumerate(zip(labels, confusion, strict=True))
         if sum(row) and not sum(other[index] for other in confusion)
     }
+    total, said = sum(map(sum, confusion)), f"Never predicted on test rows: {', '.join(list(missed)[:5])}."
     if not missed:
-        return ""
-    said = f"Never predicted on test rows: {', '.join(list(missed)[:5])}."
-    if min(missed.values()) > RARE * sum(map(sum, confusion)):
+        rows, index = min((sum(row), index) for index, row in enumerate(confusion) if sum(row))
+        found, given = confusion[index][index], {"class_weights": "none", "threshold": None}
+        as_usual = all(result.settings.get(name, usual) == usual for name, usual in given.items())
+        # a recall below one half by two standard deviations, of a class of less than 0.4 times an equal share
+        if not as_usual or 0.5 * rows - found <= math.sqrt(rows) or rows > 2.0 * RARE * total / len(labels):
+            return ""
+        said = (
+            f"Only {percent(found / rows, 3)} of the {rows:,} test rows of {shortened(labels[index], 30)!r} are found."
+        )
+    elif min(missed.values()) > RARE * total:
         return said  # not rare: the columns do not tell it
     lower = " or a lower --threshold, such as okl evaluate --recall 0.5 finds"
     if len(labels) == 2 and sum(confusion[0]) < sum(confusion[1]):  # the threshold is of the second one

@@ -527,6 +527,54 @@ def test_a_frequent_class_gets_no_advice_for_rare_classes() -> None:
     assert missed(1).startswith("Never predicted on test rows: 'yes' (1 row). To find more of rare classes, use")
 
 
+@pytest.mark.parametrize(("found", "hinted"), [(6, True), (9, True), (11, False), (25, False)])
+def test_the_hint_for_rare_classes_comes_if_the_rarest_is_seldom_found(found: int, hinted: bool) -> None:
+    confusion = [[1900, 100, 0], [150, 850, 0], [0, 31 - found, found]]
+    test = {"mistake_rate": 0.1, "confusion": confusion}
+    result = {"test": test, "dataset": {"labels": ["normal", "wear", "crack"], "test_rows": 3031}}
+    warnings = [one for one in warning_sentences(result) if "--class-weights balanced" in one]
+    assert len(warnings) == hinted
+    if found == 6:
+        assert warnings[0].startswith(
+            "Only 19.4% of the 31 test rows of 'crack' are found. To find more of rare classes"
+        )
+    assert not warning_sentences(result | {"settings": {"class_weights": "balanced"}})
+    equal = [[100, 10, 0], [10, 100, 0], [0, 80, 20]]
+    assert not warning_sentences(result | {"test": test | {"confusion": equal}}), "no class is rare"
+
+
+def test_a_higher_log_loss_at_a_tie_names_the_criterion_to_choose_by() -> None:
+    excess = {"mistake_rate": {"mean": 0.001, "standard_error": 0.01}}
+    excess["log_loss"] = {"mean": -0.0178, "standard_error": 0.004}
+    baselines = {
+        "majority": {"test": {"mistake_rate": 0.4, "log_loss": 0.68}},
+        "boosting": {"test": {"mistake_rate": 0.101, "log_loss": 0.3113, "excess": excess}},
+    }
+    result = {"test": {"mistake_rate": 0.1, "log_loss": 0.3311}, "baselines": baselines, "dataset": {"test_rows": 5000}}
+    clause = "the log loss of the model, 0.3311, is clearly higher than that of the baseline, 0.3113"
+    chosen = result | {"choice": {"candidates": []}, "chosen": {}} | {"choice": {"why": ["Best."]}}
+    assert f"{clause} (to choose the model by it: --optimise log-loss)" in text_summary(chosen)
+    given = text_summary(result)
+    assert clause in given
+    assert "--optimise" not in given
+
+
+def test_a_column_of_target_means_that_decides_most_predictions_is_named() -> None:
+    columns = [{"column": "customer", "rise": 0.47}, {"column": "f1", "rise": 0.0}]
+    result: dict[str, Any] = {
+        "test": {"mistake_rate": 0.034},
+        "baselines": {"majority": {"test": {"mistake_rate": 0.465}}},
+        "dataset": {"test_rows": 1200},
+        "importance": {"columns": columns, "fractions": ["customer=(mean target)", "f1"]},
+    }
+    (warning,) = warning_sentences(result)
+    assert warning.startswith("Column 'customer' alone decides the predictions: 3.40% mistakes. If it names groups")
+    assert "--group customer" in warning
+    assert not warning_sentences(result | {"importance": {"columns": columns, "fractions": ["f1"]}}), "of 0/1 inputs"
+    shared = [columns[0], {"column": "f1", "rise": 0.3}]
+    assert not warning_sentences(result | {"importance": result["importance"] | {"columns": shared}})
+
+
 def test_few_test_rows_are_a_warning() -> None:
     result = {"test": {"mistake_rate": 0.5}, "dataset": {"test_rows": 1}}
     assert warning_sentences(result)[0].startswith("Only 1 test row: figures of so few may be chance.")
