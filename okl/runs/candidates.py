@@ -103,8 +103,6 @@ LOGISTIC_RAREST = 100  # rows of the rarest class; with fewer, errors say little
 HUBER_ROWS, _HUBER_LANDMARKS = 4096, 512  # of the sample that Huber's loss is validated on
 _ALIKE = 0.1  # standard errors
 SURVIVORS = (8, 3)  # candidates kept after the first and second round; the best one's neighbours join the last round
-Report = Callable[[int, int, float], None]
-"""Called with candidates done, candidates in all, and the best score so far."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +143,10 @@ class CandidateResult:
             "seconds": self.seconds,
             "kept": self.in_last_round,
         }
+
+
+Report = Callable[[int, int, CandidateResult], None]
+"""Called with candidates done, candidates in all, and the best result of the round so far."""
 
 
 @dataclass(frozen=True)
@@ -556,7 +558,7 @@ def successive_halving(
     round with the best candidates without one; the steps of the winner continue on the rows of the last round.
 
     rounds : sampled rows and landmarks of each round
-    report : called with the number of finished fits, their total, and the best score
+    report : called with the number of finished fits, their total, and the best result of the round
     learns_metric : whether candidates with a learnt metric are added; patience : see `continued_metric`
     early : whether metrics are learnt in the first of three rounds, too
     wide : whether inputs are many for the rows: the best candidate of each kernel goes on to where metrics are learnt
@@ -577,7 +579,7 @@ def successive_halving(
         for candidate in running:
             ran.append(track.run(candidate, rows, landmarks, last))
             done += 1
-            report(done, total, 1.0 - min(result.error for result in ran))
+            report(done, total, min(ran, key=lambda result: result.error))
         ran = ranked(ran)
         first, best = number == 0 and len(rounds) > 2, ran[0]
         if learns_metric and (early or not first) and (not last or len(rounds) == 1):

@@ -753,8 +753,9 @@ class _Progress:
         self.observer = observer
         self.done, self.total, self.metrics = 0, 0, dict[str, float]()
 
-    def tell(self, done: int, total: int, best: float) -> None:
-        self.done, self.total, self.metrics = done, total, {"error_of_the_best_candidate": 1.0 - best}
+    def tell(self, done: int, total: int, best: CandidateResult) -> None:
+        self.done, self.total = done, total
+        self.metrics = {"error_of_the_best_candidate": best.error, "rows": best.rows}
         self.observer.advance(done, total, self.metrics)
 
     def confirm(self) -> None:

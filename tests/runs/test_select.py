@@ -23,6 +23,7 @@ from okl.features.bandwidth import kernel_of_bandwidth
 from okl.features.metric_learning import metric_shares
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
+from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import Criterion, Task
 from okl.metrics.calibration import fit_calibration, log_losses
 from okl.models.file import load_model
@@ -374,11 +375,25 @@ class RankedSample:
         return CandidateResult(candidate, error, error, 1.0, rows, landmarks, 1.0, 0.0, in_last_round)
 
 
+class ProgressObserver(NullObserver):
+    """Observer that records the metrics of progress."""
+
+    def __init__(self) -> None:
+        self.shown: list[dict[str, float]] = []
+
+    def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
+        self.shown.append(metrics)
+
+
 def test_each_round_has_more_rows_and_fewer_candidates_the_best_of_the_round_before() -> None:
     factors = [0.5 * number for number in range(1, 13)]
     starters = [Candidate("standard", "linear"), *(Candidate("standard", "gaussian", factor) for factor in factors)]
     track: Any = RankedSample()
-    ran = successive_halving(track, starters, [(100, 10), (200, 20), (400, 40)], lambda *_: None).ran
+    observer = ProgressObserver()
+    progress = select._Progress(observer)
+    ran = successive_halving(track, starters, [(100, 10), (200, 20), (400, 40)], progress.tell).ran
+    least = {round(shown["rows"]): shown["error_of_the_best_candidate"] for shown in observer.shown}
+    assert least == pytest.approx({100: 1.0, 200: 0.5, 400: 0.25}), "errors of other rows are not compared"
     last = [result for result in ran if result.in_last_round]
     assert last == list(ran[: len(last)])
     assert {result.rows for result in last} == {400}
