@@ -179,8 +179,8 @@ RARE: dict[str | None, tuple[str, ...]] = {
     "plan": words(f"{_RARE} group rescale text out name beside threshold"),
     "retrain": words(f"{_RARE} group {_OF_SHARDS} scheduler margin on_bad time_column budget_seconds"),
     "deploy": words(
-        f"{_RARE} {_OF_SHARDS} group text on_bad time_column margin choose beside seed budget_seconds scheduler dry_run "
-        "stage_seconds retries retry_seconds late late_seconds empty_windows"
+        f"{_RARE} {_OF_SHARDS} group text on_bad time_column margin choose beside seed budget_seconds scheduler "
+        "dry_run stage_seconds retries retry_seconds late late_seconds empty_windows"
     ),
 }
 """Options that `--help` shows only with --solver NAME or --help-all, or, of data, in `okl ingest --help`."""

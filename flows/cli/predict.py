@@ -11,11 +11,12 @@ from uuid import uuid4
 import typer
 
 from flows.cli.commands import MODEL_HELP, Json, Record, Registered, app, print_result
-from flows.cli.options import EXECUTION, KEYS, Command, OptionValues, accepts, argument, data_location, option
+from flows.cli.options import EXECUTION, KEYS, Command, OptionValues, accepts, argument, data_location, help_for, option
 from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location
 from okl.foundation.settings import settings_from
 from okl.report.progress import observed, terminal_observer
+from okl.solvers.settings import TrainSettings
 
 OTHER_FILES = (".tsv", ".txt", ".json", ".jsonl", ".gz", ".xlsx")
 MOST_LABELS = 10
@@ -77,7 +78,7 @@ def evaluate(
 
 
 @app.command(cls=Command, short_help="Score rows with a model.")
-@accepts(given=KEYS, where=EXECUTION)
+@accepts(given=KEYS, where=EXECUTION.without(workers=f"with --out a folder: {help_for(TrainSettings, 'workers')}"))
 def predict(
     model: Annotated[str, argument("MODEL", MODEL_HELP)],
     source: Annotated[

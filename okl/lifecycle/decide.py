@@ -648,7 +648,7 @@ def decide_publication(
 
 
 def _before_drift(
-    work: PairWork, store: ShardStore, past: Sequence[ShardRecord], execution: Execution
+    work: PairWork, store: ShardStore, past: list[ShardRecord], execution: Execution
 ) -> PairedTest | None:
     """Compare both predictors on the reserved rows of shards before a drift; None without such rows."""
     if not past:
@@ -707,10 +707,10 @@ def score_reserved_rows(
     measured = list(execution.map(work, reserved))  # the rows are read and scored once
     of_shard: dict[str, SliceSums] = {}
     tallies: dict[str, list[Tallies]] = {}
-    for shard, (sums, counted) in zip(reserved, measured, strict=True):
+    for shard, (sums, tallied) in zip(reserved, measured, strict=True):
         key = shard.path.partition("/")[0]
         of_shard[key] = merged(of_shard.get(key, {}), sums)
-        tallies.setdefault(key, []).append(counted)
+        tallies.setdefault(key, []).append(tallied)
     pairs: SliceSums = {}
     for record in records:
         own = of_shard[record.key]

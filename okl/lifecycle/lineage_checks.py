@@ -383,8 +383,8 @@ def check_exclusive(settings: RetrainSettings) -> None:
     for name in ("release", "exclude"):
         if settings.dry_run and (keys := getattr(settings, name)):
             raise ConfigError(
-                f"{name} = {', '.join(keys)!r} would last after a dry run (dry_run). Remove one of them: a model that "
-                "is trained afterwards is published only if it is better."
+                f"--{name} {' '.join(keys)} would last after a dry run. Remove it or --dry-run: a model that is "
+                "trained afterwards is published only if it is better."
             )
 
 

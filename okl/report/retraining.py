@@ -56,7 +56,7 @@ def summary_sentence(result: Mapping[str, Any]) -> str:
     if reason.lower().startswith(f"{outcome}: "):
         reason = reason[len(outcome) + 2 :]
         reason = reason[:1].upper() + reason[1:]
-    decision = outcome
+    decision = {"judged before": "nothing trained"}.get(outcome, outcome)
     if outcome == "kept":
         decision = "kept the champion" if result.get("parent") else "nothing published"
     if outcome == "nothing new" and (bad := len(result.get("shards", {}).get("rejected", ()))):
@@ -169,25 +169,28 @@ def champion_warnings(result: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def releases_without_effect(shards: Mapping[str, Any]) -> list[str]:
+def releases_without_effect(result: Mapping[str, Any]) -> list[str]:
     """Return sentences about releases without effect."""
     lines = []
-    for shard in shards["released_in_vain"][:MOST_NAMED]:
+    for shard in result["shards"]["released_in_vain"][:MOST_NAMED]:
         why = f"{shard['name']} was changed or removed, so its rows could not be trained on."
         if shard["there"]:
-            why = f"the rows cannot be trained on. {shard['reason']}{_remedy(shard)}"
+            why = f"the rows cannot be trained on. {shard['reason']}{_remedy(shard, result)}"
         lines.append(f"--release {shard['sha256'][:16]} has no effect: {why}")
     return lines
 
 
-def _remedy(rejected: Mapping[str, Any]) -> str:
+def _remedy(rejected: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     if rejected["status"] != "quarantined":  # its rows are trained on from another file
         return ""
     if not rejected.get("releasable", True):
         late = " If newer files are trained on by then, it needs --release."
         return f" Correct the file and add it again.{late if rejected.get('timed') else ''}"
     purpose = "If the relation has really changed" if "contradiction" in rejected["kinds"] else "To train on it anyway"
-    return f" {purpose}: --release {rejected['sha256'][:16]}"
+    settings = result["settings"]
+    where = f" --registry {quote(settings['registry'])}" if settings.get("registry") else ""
+    command = f"okl retrain {result['model']} {quote(settings['source'])}{where}"
+    return f" {purpose}: {command} --release {rejected['sha256'][:16]}"
 
 
 def summary_text(result: Mapping[str, Any]) -> str:
@@ -206,12 +209,13 @@ def summary_text(result: Mapping[str, Any]) -> str:
         blocks.append(Paragraph(f"chosen again: {again}"))
     if result.get("report"):
         blocks.append(Paragraph(f"report: {result['report']}"))
-    warnings = [*champion_warnings(result), *releases_without_effect(shards), *(result.get("data_warnings") or [])]
+    warnings = [*champion_warnings(result), *releases_without_effect(result), *(result.get("data_warnings") or [])]
     vain = {shard["sha256"] for shard in shards["released_in_vain"]}
     for shard in shards["rejected"][:MOST_NAMED]:
         if shard["sha256"] not in vain:
             why = shard.get("reason") or f"{', '.join(shard['kinds'])}."
-            warnings.append(f"{shard['name']} is {shard['status']}: {why}{_remedy(shard)}")
+            which = shard["status"] if why.startswith(shard["name"]) else f"{shard['name']} is {shard['status']}"
+            warnings.append(f"{which}: {why}{_remedy(shard, result)}")
     for when, others in (
         ("also quarantined", shards["rejected"][MOST_NAMED:]),
         ("already quarantined in an earlier run", shards["standing"]),
@@ -287,7 +291,7 @@ def retraining_page(result: Mapping[str, Any], settings: Mapping[str, Any]) -> P
     lead += [
         *_passed_over(result),
         *map(WarningBlock, champion_warnings(result)),
-        *map(WarningBlock, [*releases_without_effect(shards), *(result.get("data_warnings") or [])]),
+        *map(WarningBlock, [*releases_without_effect(result), *(result.get("data_warnings") or [])]),
     ]
     if rejected:
         were = ("was", "its file was") if rejected == 1 else ("were", "their files were")

@@ -196,6 +196,7 @@ def test_help_of_predict_describes_when_piped_rows_are_scored(
 ) -> None:
     help_text = " ".join(Terminal(capsys, monkeypatch).okl("predict", "--help").out.split())
     assert "All rows of standard input are read before the first score is written" in help_text
+    assert "--workers N with --out a folder: Dask worker processes to start" in help_text
 
 
 def test_a_shell_completes_names_of_commands() -> None:

@@ -11,7 +11,7 @@ import pytest
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.report.blocks import Figure
 from okl.report.format import number
-from okl.report.retraining import champion_figure, points_of, summary_text
+from okl.report.retraining import champion_figure, points_of, summary_sentence, summary_text
 from tests.lifecycle.shards import content, land
 from tests.lifecycle.stories import settings, shards
 
@@ -32,7 +32,8 @@ def test_each_run_that_judges_has_a_page_with_pictures(tmp_path: Path, monkeypat
     assert result["outcome"] == "kept"
     (bad,) = result["shards"]["rejected"]
     assert bad["name"] not in [shard["name"] for shard in result["shards"]["accepted"]]
-    assert f"If the relation has really changed: --release {bad['sha256'][:16]}" in summary_text(result)
+    command = f"okl retrain m {tmp_path / 'in'} --registry {tmp_path / 'registry'} --release {bad['sha256'][:16]}"
+    assert f"If the relation has really changed: {command}" in summary_text(result)
     many = [bad | {"name": f"bad-{number}", "sha256": f"{number:016}"} for number in range(12)]
     summary = summary_text(result | {"shards": result["shards"] | {"rejected": many}})
     assert "also quarantined: bad-10, bad-11. Reasons: okl models show m" in " ".join(summary.split())
@@ -66,6 +67,9 @@ def test_each_run_that_judges_has_a_page_with_pictures(tmp_path: Path, monkeypat
     assert "| day-05.parquet | contradiction |" in markdown
     again = retrain(settings(tmp_path, publish_if="better", margin=0.5))
     assert (again["outcome"], again["report"]) == ("judged before", None)
+    assert summary_sentence(again).startswith(
+        "m: nothing trained. The same shards were trained on and compared before."
+    )
     assert again["previous"]["name"] == "m@1"
     assert "metrics" not in again["previous"]  # compared with the previous one alone, they would seem changed
 

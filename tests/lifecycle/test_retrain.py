@@ -307,10 +307,10 @@ def test_rows_older_than_those_of_earlier_files_are_reported(root: Path) -> None
         return content(seed).append_column("time", pa.array(times)).append_column("born", pa.array(born))
 
     nightly, warnings = settings(root, ingest={"keys": ["hour"], "missing": "mean"}), []
-    for number, late in ((1, None), (2, None), (5, 2), (6, None)):
-        rows = dated(number, number)
+    for day, late in ((1, None), (2, None), (5, 2), (6, None)):
+        rows = dated(day, day)
         rows = rows if late is None else pa.concat_tables([dated(late, 9)[: ROWS // 2], rows])
-        land(root / "in", f"day-{number}.parquet", rows)
+        land(root / "in", f"day-{day}.parquet", rows)
         warnings.append([one for one in retrain(nightly)["data_warnings"] if "are older by" in one])
     (sentence,) = warnings[2]
     assert sentence == (
@@ -360,7 +360,7 @@ def test_a_dry_run_releases_nothing(root: Path) -> None:
     shards(root, 4, flipped=True)
     (bad,) = retrain(settings(root))["shards"]["rejected"]
     released = settings(root, release=[bad["sha256"][:16]], dry_run=True)
-    refused_by_both(released, rf"release = '{bad['sha256'][:16]}' would last after a dry run \(dry_run\)")
+    refused_by_both(released, rf"--release {bad['sha256'][:16]} would last after a dry run\. Remove it or --dry-run")
     assert ShardStore(root / "registry" / "m" / "data").records()[bad["sha256"]].status == "quarantined"
 
 
