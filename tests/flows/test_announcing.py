@@ -36,7 +36,7 @@ def test_events_are_sent_once(configured: TemporaryServer) -> None:
     twin = {"name": "day 3", "sha256": "3" * 64, "status": "duplicate"}
     rejected = {"accepted": [], "rejected": [file, twin], "standing": [], "still_written": []}
     standing = rejected | {"rejected": [], "standing": [file]}
-    bad = standing | {"rejected": [file | {"name": "day 2", "sha256": "2" * 64}]}
+    bad = standing | {"rejected": [file | {"name": f"day {n}", "sha256": str(n) * 64} for n in (2, 4)]}
     drift = {"found": True, "why": "the error rose", "shards": [{"rate": float("nan")}]}
     choice = {"cause": "day shows drift", "solver": "ridge", "why": ["Best of 8."], "outcome": "published"}
     announce_all(
@@ -68,6 +68,8 @@ def test_events_are_sent_once(configured: TemporaryServer) -> None:
     assert [one["version"] for one in events("okl.model.current")] == [1, 1, 1, 2, 2, 3, 3, 3]
     again = "Solver and settings were chosen again, because day shows drift: ridge. Best of 8."
     assert events("okl.model.drifted") == [drift | {"shards": [{"rate": "nan"}], "choice": again}]
-    quarantined = [(one["names"], one["reason"]) for one in events("okl.data.quarantined")]
-    assert quarantined == [(["day 1"], "No row can be read."), (["day 2"], "No row can be read.")]
-    assert [one["windows"] for one in events("okl.data.missing")] == [2, 2]
+    why = "No row can be read."
+    quarantined = [(one["names"], one["reason"], one["why"]) for one in events("okl.data.quarantined")]
+    assert quarantined == [(["day 1"], why, why), (["day 2", "day 4"], why, f"{why} Also quarantined: day 4.")]
+    empty = "The latest 2 runs found no usable new file in /inbox."
+    assert [(one["windows"], one["why"]) for one in events("okl.data.missing")] == [(2, empty), (2, empty)]
