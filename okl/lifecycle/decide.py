@@ -733,10 +733,12 @@ def comparison_shards(
     shards : so many that are new to it at most, and so many before; more of the latter until every label is there
     """
     reserved = [record for record in accepted if record.test_rows]
-    chosen = [record for record in reserved if record.sha256 not in excluded][-shards:]
-    for earlier, record in enumerate(reversed([record for record in reserved if record not in chosen])):
+    new = [record for record in reserved if record.sha256 not in excluded]
+    before = [record for record in reserved if record.sha256 in excluded]
+    chosen = new[-shards:]
+    for index, record in enumerate(reversed([*new[:-shards], *before])):
         present = [any(record.class_counts[i] for record in chosen) for i in range(len(schema.labels))]
-        if (earlier >= shards or not excluded) and all(present):
+        if index >= min(shards, len(before)) and all(present):
             break
         chosen.append(record)
     return sorted(chosen, key=lambda record: record.order)

@@ -319,6 +319,15 @@ def test_rows_older_than_those_of_earlier_files_are_reported(root: Path) -> None
     assert [*warnings[:2], warnings[3]] == [[], [], []], "dates of births do not advance from file to file"
 
 
+def test_many_new_files_leave_the_earlier_ones_in_the_comparison(root: Path) -> None:
+    shards(root, 1, 2)
+    retrain(settings(root))
+    shards(root, 3, 4, 5, 6)
+    result = retrain(settings(root, holdout_shards=2))
+    assert result["judged_on"] == [f"day-{day:02d}.parquet" for day in (1, 2, 5, 6)]
+    assert result["decision"]["before"]["rows"] > 200
+
+
 def test_the_reason_names_the_files_of_the_earlier_rows_if_not_all(root: Path) -> None:
     for day in (1, 2, 3):
         shards(root, day)
