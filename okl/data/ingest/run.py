@@ -913,17 +913,17 @@ def _finish(
     guessed = settings.task == "auto" and not reader.text
     cause = "a missing value" if settings.missing == "drop" else f"a missing target {roles.target!r}"
     warnings = find_warnings(schema, counts.rows, dropped, cause, split_requested and counts.test == 0, guessed)
-    repeated = _copies(folder, shards, schema)
+    repeated, first = _copies(folder, shards, schema), list[str]()  # summaries show few: what misleads comes first
     if roles.share:
         repeated += _shared_keys(folder, shards, schema)
     elif roles.group is not None and counts.test:
-        repeated = _shared_groups(folder, shards, roles.group, settings.holdout) + repeated
+        first += _shared_groups(folder, shards, roles.group, settings.holdout)
     if roles.last and counts.test:
-        repeated = _unsorted_dates(folder, shards, schema) + repeated
+        first += _unsorted_dates(folder, shards, schema)
     # newer settings only if given, so that manifests without them do not change
     values = settings.model_dump(mode="json")
     given = {name: value for name, value in values.items() if name not in NEWER or value != _DEFAULTS[name]}
-    write_manifest(folder, schema, shards, origin, given, [*notes, *warnings, *repeated])
+    write_manifest(folder, schema, shards, origin, given, [*first, *notes, *warnings, *repeated])
 
 
 MOST_COMPARED = 2_000_000  # numbers in all rows: more are not read again to look for copies
