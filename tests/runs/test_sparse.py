@@ -203,6 +203,19 @@ def test_a_text_without_terms_is_refused_and_an_unused_text_column_is_suggested(
     assert any("look like texts. --text body takes" in warning for warning in numbers.warnings)
 
 
+def test_words_that_return_in_other_values_are_text_and_an_order_number_is_none(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    drawn = [f"{kind} {shop}" for kind in ("gift", "coffee", "BOOK") for shop in ("card", "shop", "Station", "house")]
+    frame = documents(900)[["price", "label"]]
+    frame["shop name"] = [f"{drawn[random.integers(12)]} {random.integers(250)}" for _ in range(900)]
+    frame["order"] = [f"order no. {number}" for number in range(900)]
+    assert 2 * frame["shop name"].nunique() > len(frame)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    warnings = ingest(tmp_path / "rows.parquet", tmp_path / "data", settings(target="label")).dataset.warnings
+    assert sum("--text 'shop name' takes" in warning for warning in warnings) == 1
+    assert not any("--text order" in warning for warning in warnings)
+
+
 def test_a_regression_of_texts_is_close_to_ridge_regression_tuned_on_the_test_rows(tmp_path: Path) -> None:
     frame = documents(2000)
     effects = np.random.default_rng(1).normal(size=120)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -300,6 +300,7 @@ LEAST_OF_MEAN = 2  # training rows of a value with a target mean of its own: a s
 MOST_FREQUENT, LEAST_ROWS = 64, 5  # values of a column with an input at least; training rows of each further one
 MOST_NUMBERS = 30_000_000  # in all training rows, for further values to have inputs
 MANY_WORDS = 4  # in the mean of different values: then these look like texts
+SOME_WORDS = 2  # likewise, if they have less than half as many different words as there are values
 LONGEST_NAME = 60
 OTHER, MISSING, MEAN = "(other)", "(missing)", "(mean target)"
 
@@ -539,7 +540,7 @@ def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: st
                 f"Column {name!r} is left out: its {n} different values are {NUMBERS_AS_TEXT}. Store them as "
                 f"numbers, as pandas.to_numeric makes them (--category {flag} takes each as a category)."
             )
-        if sum(len(word.split()) for word in scan.values) >= MANY_WORDS * n:
+        if _look_like_texts(scan.values):
             return (
                 f"Column {name!r} is left out: its {n} different values in {scan.rows} training rows look like texts. "
                 f"--text {flag} takes their words and pairs of words as inputs."
@@ -549,6 +550,13 @@ def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: st
             f"rather than categories (--category {flag} uses it anyway, --key {flag} copies it to the scores)."
         )
     return ""
+
+
+def _look_like_texts(values: Collection[str]) -> bool:
+    """Return whether different values have many words in the mean, or several words that return in other values."""
+    words = [word for value in values for word in value.casefold().split()]
+    few = len(words) >= SOME_WORDS * len(values) and 2 * len(set(words)) < len(values)
+    return few or len(words) >= MANY_WORDS * len(values)
 
 
 def fitted_texts(counts: Sequence[TermCounts], settings: IngestSettings, where: str) -> SparseColumns:
