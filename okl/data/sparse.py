@@ -76,15 +76,7 @@ def with_dense_columns(dense: FloatArray, rows: Csr, columns: SparseColumns) -> 
     rows = of_unit_length(rows) if columns.unit_length else rows
     if not dense.shape[1]:
         return rows
-    n_dense = dense.shape[1]
-    starts = rows.indptr + n_dense * np.arange(len(rows.indptr), dtype=rows.indptr.dtype)
-    of_dense = (starts[:-1, np.newaxis] + np.arange(n_dense)).ravel()
-    places = np.ones(len(rows.data) + dense.size, dtype=np.bool_)
-    places[of_dense] = False
-    data, indices = np.empty(len(places), dtype=rows.data.dtype), np.empty(len(places), dtype=np.int32)
-    data[of_dense], indices[of_dense] = dense.ravel(), np.tile(np.arange(n_dense, dtype=np.int32), len(dense))
-    data[places], indices[places] = rows.data, rows.indices + n_dense
-    return sparse.csr_array((data, indices, starts), shape=(len(dense), n_dense + rows.shape[1]))
+    return sparse.hstack([sparse.csr_array(dense), rows], format="csr")  # without the zeros of categories
 
 
 def finite_sparse_rows(batch: pa.RecordBatch, columns: SparseColumns, file: str, first_row: int) -> Csr:

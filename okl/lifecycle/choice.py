@@ -275,7 +275,7 @@ def unprepared(given: RetrainSettings, store: ShardStore, window: Sequence[Shard
     data = store.union(list(window))
     schema, n_columns = data.schema, len(data.schema.features)
     targets = [(record.target,) for record in window if record.target is not None]
-    is_open = schema.sparse is None and "scale" not in given.ingest.model_fields_set
+    is_open = "scale" not in given.ingest.model_fields_set
     return replace(
         data,
         schema=replace(

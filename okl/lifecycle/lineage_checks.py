@@ -401,7 +401,7 @@ def start_lineage(
     """
     train = settings.train
     is_open = train.rescale == "stored" and "scale" not in settings.ingest.model_fields_set
-    standardises = train.options.standardises or bool(settings.ingest.text)
+    standardises = train.options.standardises or (train.solver != "auto" and bool(settings.ingest.text))
     default_scale: Scale = "standard" if is_open and standardises else "none"
     try:
         return first_reference(new, first_ingest(settings), choose, default_scale, trial)

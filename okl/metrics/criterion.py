@@ -27,6 +27,8 @@ METRICS: dict[Criterion, str] = {
 }
 """Name of each criterion's metric in reports of okl.metrics.definitions."""
 OF_RANKING = ("auc", "average-precision")
+OF_PROBABILITIES = ("log-loss", *OF_RANKING)
+"""Criteria that the logistic loss suits better than the hinge loss."""
 RARE = 0.2
 """Share of the rows outside the most frequent class below which mistake rates hardly differ between models."""
 

@@ -113,7 +113,7 @@ def _found(
         return "Scores of a model that follows changing data (--track) are not calibrated."
     if parse_constraints(constraints_of(options))[0]:
         return "Constraints hold for the scores as they are, so these are not calibrated."
-    if in_folds is not None and settings.solver == "l2-svm":
+    if in_folds is not None and data.schema.sparse is not None:
         return in_folds, "held-out training rows"
     if in_folds is not None and (isinstance(state, RidgeState | LocalState) or settings.solver == "logistic"):
         return in_folds, "held-out folds of sampled training rows"

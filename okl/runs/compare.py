@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from okl.data.dataset import ROBUST, Dataset, Scaling, Schema
+from okl.data.dataset import BESIDE_WORDS, ROBUST, Dataset, Scaling, Schema
 from okl.data.execution import Execution
 from okl.data.manifest import group_of, is_dataset, peak_memory_bytes, provenance
 from okl.data.reading import MANY_GROUPS, sample_rows, stored_row_bytes
@@ -524,7 +524,7 @@ class ComparisonRun(Run[CompareSettings]):
         """Return a sentence for each default that decided how rows were read and models compared."""
         given = is_dataset(self.settings.data)
         sentences = [] if given else assumptions(self.data, self.settings.ingest)
-        if self._standardises:
+        if self._standardises and self.data.schema.sparse is None:
             sentences.append("inputs are standardised (--rescale)")
         return [*sentences, *filter(None, [left_out(self.settings, self.data.schema)])]
 
@@ -533,7 +533,7 @@ def scaled_data(settings: CompareSettings, data: Dataset) -> Dataset:
     """Return a data set with the scaling of a comparison: as given, or standard if the data set has none."""
     wanted: Scaling = data.schema.scaling if settings.rescale == "auto" else settings.rescale
     if settings.rescale == "auto" and wanted == "none" and data.schema.feature_statistics:
-        wanted = "standard"
+        wanted = "standard" if data.schema.sparse is None else BESIDE_WORDS
     if wanted in ROBUST and not data.schema.squashed:
         data = with_squashed(data, settings.seed)
     return replace(data, schema=data.schema.scaled_as(wanted))

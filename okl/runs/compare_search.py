@@ -37,7 +37,7 @@ from okl.runs.compare_settings import CompareSettings
 from okl.runs.growing_models import train_growing_models
 from okl.runs.loop import learner_of, passes_over
 from okl.runs.select import choose_solver
-from okl.runs.select_sparse import SPARSE_TOLERANCE, best_sparse_cost, best_sparse_passes, sparse_solutions
+from okl.runs.select_sparse import SPARSE_TOLERANCE, best_sparse_model, best_sparse_passes, sparse_solutions
 from okl.solvers.accelerated.choice import Chooser, MethodChoice, choose_method
 from okl.solvers.accelerated.fitting import PathPoint, path
 from okl.solvers.accelerated.models import is_model, make_model, model_class
@@ -356,7 +356,7 @@ def _scores_of_model(model: Model, present: IntArray | None, n_outputs: int, inp
 
 
 def _train_sparse(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[Scores, str]:
-    """Train on sparse rows, with the C or the passes of least error on every fourth of them, what `okl train` does."""
+    """Train on sparse rows, with the model or passes of least error on every fourth of them, as `okl train` does."""
     if schema.task == "regression":
         settings = settings.replaced(solver="fogd", kernel="linear")
         passes, _ = best_sparse_passes(settings, schema, rows)
@@ -364,12 +364,12 @@ def _train_sparse(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[
         return next(passes_over(learner, rows, (passes,), settings.seed)).scores, f"{passes} passes"
     criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
     classes, n_outputs = class_indices(schema, rows.targets), schema.n_outputs
-    cost, *_ = best_sparse_cost(rows.inputs, classes, criterion, None, n_outputs)
+    (solver, cost), *_ = best_sparse_model(rows.inputs, classes, criterion, None, n_outputs)
     weights = np.zeros((n_outputs, schema.n_features), dtype=np.float32)
     offsets = np.full(n_outputs, -1e30, dtype=np.float32)
-    for output, solution in sparse_solutions(cost, rows.inputs, classes, None, n_outputs, SPARSE_TOLERANCE):
+    for output, solution in sparse_solutions(solver, cost, rows.inputs, classes, None, n_outputs, SPARSE_TOLERANCE):
         weights[output], offsets[output] = solution.weights, -solution.certificate.bias
-    return LinearPredictor(SparseInputs(schema.n_features), weights, offsets).scores, f"C {cost:g}"
+    return LinearPredictor(SparseInputs(schema.n_features), weights, offsets).scores, f"{solver}, C {cost:g}"
 
 
 def train_online(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[Scores, str]:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from okl.certificates.certify import Certification, excess_proof, gap_proof, regret_proof, tracking_proof
-from okl.data.dataset import DAY_PARTS, SIGNS, WEEKDAYS, Dataset, Encoding, Schema, Shard
+from okl.data.dataset import BESIDE_WORDS, DAY_PARTS, ROBUST, SIGNS, WEEKDAYS, Dataset, Encoding, Schema, Shard
 from okl.data.encoder import missing_word_of
 from okl.data.execution import Execution, Traffic
 from okl.data.ingest.targets import RARE_ROWS
@@ -243,10 +243,11 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
         if group := used.get("group"):
             drawn = f" as whole groups of {group!r}"
         sentences.append(f"{about}{wanted} of the rows ({n_test:,}) are test rows, drawn at random{drawn} (--holdout)")
-    if (given is None or given.scale == "none") and used.get("scale") != "none" and schema.features:
-        what = "columns beside the words" if schema.texts else "inputs"
-        why = "" if schema.texts else ", as a solver was given"
-        sentences.append(f"{what} are standardised{why} (--rescale none leaves them as they are)")
+    as_is, is_open = "(--rescale none leaves them as they are)", given is None or given.scale == "none"
+    if schema.features and is_open and schema.texts and schema.scale == ROBUST[BESIDE_WORDS]:
+        sentences.append(f"columns beside the words are scaled to 0 .. 1, heavy tails squashed {as_is}")
+    elif schema.features and is_open and used.get("scale") != "none":
+        sentences.append(f"inputs are standardised, as a solver was given {as_is}")
     if len(schema.labels) > 2 and (given is None or given.task == "auto") and not isinstance(schema.labels[0], str):
         sentences.append(
             f"the {len(schema.labels)} whole numbers of {schema.target} are classes; if they count or measure "

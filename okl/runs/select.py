@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from okl.data.dataset import ROBUST, Dataset, Scale, Scaling, Schema
+from okl.data.dataset import BESIDE_WORDS, ROBUST, Dataset, Scale, Scaling, Schema
 from okl.data.execution import Rows
 from okl.data.ingest.columns import share_of
 from okl.data.manifest import group_of, read_manifest
@@ -24,7 +24,7 @@ from okl.foundation.telemetry import NullObserver, Observer, memory_bytes
 from okl.foundation.types import Criterion
 from okl.kernels import shift_invariant_kernels
 from okl.metrics.calibration import ScoreCalibration
-from okl.metrics.criterion import OF_RANKING, criterion_of
+from okl.metrics.criterion import OF_PROBABILITIES, criterion_of
 from okl.report.format import CRITERION_NAMES, NEIGHBOURS, criterion_value, error_value, named_error
 from okl.runs import model_sizes
 from okl.runs.baselines import COSTS
@@ -144,7 +144,6 @@ def are_test_rows_given(data: Dataset) -> bool:
 # Choice of solver, scaling, kernel, bandwidth and size within a budget of nominal seconds, with reasons
 
 _LEFT_OUT: dict[Validation, str] = {"rows": "leave-one-out", "blocks": "5 contiguous folds"}
-OF_PROBABILITIES = ("log-loss", *OF_RANKING)  # criteria that the logistic loss suits better than the hinge loss
 METRIC_SECONDS = 20.0  # nominal, for the metric of a given solver
 _MOST_OF, _MOST_NAMED = 0.9, 6  # of the squared distance, and columns, that the sentence on a metric names
 _NEAR_LINEAR = 2.0  # times the least error of several classes: logistic regression is tried where planes come that near
@@ -213,8 +212,11 @@ def _task_of(settings: TrainSettings, data: Dataset, group: str | None) -> _Task
     newest = bool(settings.ingest and last_share_of(settings.ingest.holdout))  # test rows of a later time
     if (group or newest) and _options_of(settings).validation == "auto":
         settings = settings.replaced(validation="blocks")
-    if schema.sparse is None and _is_scaling_open(settings, schema):
+    if _is_scaling_open(settings, schema):
         data = with_squashed(data, settings.seed)
+        if schema.sparse is not None:
+            settings = settings.replaced(rescale=BESIDE_WORDS)
+            data = replace(data, schema=data.schema.scaled_as(BESIDE_WORDS))
     weights = _options_of(settings).weights_of_classes(schema)
     return _Task(settings, data, Outputs(schema.task, schema.n_outputs, weights, criterion), group)
 
@@ -232,7 +234,7 @@ def choose_solver(
     """
     started_at, task = time.perf_counter(), _task_of(settings, data, group)
     if data.schema.sparse is not None:
-        chosen, record, calibration = choose_sparse(task.settings, data, task.outputs)
+        chosen, record, calibration = choose_sparse(task.settings, task.data, task.outputs)
         record |= {"seconds": time.perf_counter() - started_at}
         return Choice(((chosen, None),), record, calibration=calibration)
     result, by, of_neighbours, track = _raced(task, _Progress(observer or NullObserver()))

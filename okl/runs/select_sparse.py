@@ -13,7 +13,7 @@ from okl.data.execution import Rows
 from okl.data.reading import sample_rows
 from okl.foundation.types import Criterion, FloatArray, IntArray
 from okl.metrics.calibration import ScoreCalibration, fit_calibration
-from okl.metrics.criterion import criterion_error
+from okl.metrics.criterion import OF_PROBABILITIES, criterion_error
 from okl.models.inputs import class_indices
 from okl.report.format import named_error
 from okl.runs.calibrate import LEAST_OF_CLASS
@@ -27,10 +27,12 @@ from okl.solvers.accelerated.operators import SparseRows
 from okl.solvers.ridge.gram import Outputs
 from okl.solvers.settings import AutoSettings, TrainSettings
 
-# Sparse rows: a linear l2-svm, whose C has the least error on held-out rows; of a regression, the passes of fogd
+# Sparse rows: a linear model, whose C has the least error on held-out rows; of a regression, the passes of fogd
 
-SPARSE_COSTS = (0.1, 0.3, 1.0, 3.0, 10.0)
-"""Weights of the losses, in ascending order; the search ends with the first that is worse than one before."""
+SPARSE_COSTS, LOWER_COSTS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.03, 0.01, 0.003, 0.001)
+"""Weights of the losses, up from the first, and down if that is the best; each ends with one worse than one before."""
+SPARSE_MODELS = {"l2-svm": "linear l2-svm", "logistic": "linear logistic model"}
+"""Models of classes by solver; the logistic one is tried only if the criterion is of probabilities."""
 SPARSE_PASSES = (1, 3, 10, 30)
 """Passes of a regression: likewise, of those that the budget allows."""
 SPARSE_SPEED = 4e6  # values that are not 0, read and learned in a second
@@ -41,7 +43,7 @@ SPARSE_TOLERANCE = 1e-3  # relative gap of the model
 def choose_sparse(
     settings: TrainSettings, data: Dataset, outputs: Outputs
 ) -> tuple[TrainSettings, dict[str, Any], ScoreCalibration | None]:
-    """Return settings of a linear l2-svm, of fogd for a regression, the record of the choice, and a calibration."""
+    """Return settings of a linear model of classes, or of fogd for a regression, its record, and a calibration."""
     assert isinstance(settings.options, AutoSettings), "the solver is auto"
     schema, criterion, budget_seconds = data.schema, outputs.criterion, settings.options.budget_seconds
     # the best C falls with the rows: many, where they are cheap
@@ -58,21 +60,20 @@ def choose_sparse(
         settings = settings.replaced(solver="fogd", kernel="linear", mode="stream")  # the same bits with workers
         best, errors = best_sparse_passes(settings, schema, Rows(inputs, targets), affordable or SPARSE_PASSES[:1])
         settings = settings.replaced(passes=best)
-        model, named = "linear fogd", "passes = {}"
     else:
         classes = class_indices(schema, targets)
         weights, n_outputs = outputs.class_weights, schema.n_outputs
-        best, errors, calibration = best_sparse_cost(inputs, classes, criterion, weights, n_outputs)
-        settings = settings.replaced(solver="l2-svm", kernel="linear", C=best, tol=SPARSE_TOLERANCE)
-        model, named = "linear l2-svm", "C = {:g}"
+        best, errors, calibration = best_sparse_model(inputs, classes, criterion, weights, n_outputs)
+        settings = settings.replaced(solver=best[0], kernel="linear", C=best[1], tol=SPARSE_TOLERANCE)
+    names = {one: _named(one) for one in errors}
     candidates = [
-        {"name": f"{model}, {named.format(value)}", "score": 1.0 - error, "rows": len(order), "landmarks": 0,
-         "seconds": 0.0, "kept": value == best}
-        for value, error in errors.items()
+        {"name": names[one], "score": 1.0 - error, "rows": len(order), "landmarks": 0, "seconds": 0.0,
+         "kept": one == best}
+        for one, error in errors.items()
     ]  # fmt: skip
     why = (
-        f"Rows are sparse, {schema.n_features:,} columns: a {model}. {named.format(best)} has the least error of "
-        f"{len(errors)} values, {named_error(criterion, errors[best])} on {-(-len(order) // HELD_OUT):,} held-out rows."
+        f"Rows are sparse, {schema.n_features:,} columns: {names[best]}, of {len(errors)} candidates: "
+        f"{named_error(criterion, errors[best])} on {-(-len(order) // HELD_OUT):,} held-out rows."
     )
     record = {
         "validation": "rows",
@@ -83,6 +84,13 @@ def choose_sparse(
         "why": [why],
     }
     return settings, record, calibration
+
+
+def _named(candidate: Any) -> str:
+    """Return the name of a number of passes, or of a solver and its C."""
+    if isinstance(candidate, int):
+        return f"linear fogd, passes = {candidate}"
+    return f"{SPARSE_MODELS[candidate[0]]}, C = {candidate[1]:g}"
 
 
 def best_sparse_passes(
@@ -104,37 +112,52 @@ def best_sparse_passes(
     return min(errors, key=lambda passes: (errors[passes], passes)), errors
 
 
-def best_sparse_cost(
+def best_sparse_model(
     inputs: Any, classes: IntArray, criterion: Criterion, weights: tuple[float, ...] | None, n_outputs: int
-) -> tuple[float, dict[float, float], ScoreCalibration | None]:
-    """Return the C of least error on held-out rows, every fourth of shuffled ones, and the error of each C tried.
+) -> tuple[tuple[str, float], dict[tuple[str, float], float], ScoreCalibration | None]:
+    """Return the solver and C of least error on held-out rows, every fourth of shuffled ones, and all errors.
 
-    The third value is the calibration of the held-out scores of that C; None if a class has no row in the others, or
-    all classes but one have few.
+    The third value is the calibration of their held-out scores; None if a class has no row in the others, or all
+    classes but one have few.
     """
     held = np.arange(len(classes)) % HELD_OUT == 0
-    errors: dict[float, float] = {}
-    scores_of: dict[float, Any] = {}
-    for cost in SPARSE_COSTS:
-        own = None if weights is None else np.array(weights)[classes[~held]]
+    own = None if weights is None else np.array(weights)[classes[~held]]
+    errors: dict[tuple[str, float], float] = {}
+    scores_of: dict[tuple[str, float], Any] = {}
+
+    def scores_with(solver: str, cost: float) -> FloatArray:
         scores = np.full((int(held.sum()), n_outputs), -1e30)
-        for output, solution in sparse_solutions(cost, inputs[~held], classes[~held], own, n_outputs):
+        for output, solution in sparse_solutions(solver, cost, inputs[~held], classes[~held], own, n_outputs):
             found = inputs[held] @ solution.weights - solution.certificate.bias
             scores[:, output] = np.where(np.isfinite(found), found, -1e30)
-        scores_of[cost] = scores[:, 0] if n_outputs == 1 else scores
-        errors[cost] = criterion_error(criterion, scores_of[cost], classes[held])
-        if errors[cost] > min(errors.values()):
-            break
-    best = min(errors, key=lambda cost: (errors[cost], cost))
+        return scores[:, 0] if n_outputs == 1 else scores
+
+    for solver in SPARSE_MODELS if criterion in OF_PROBABILITIES else ("l2-svm",):
+        least, best_cost = np.inf, SPARSE_COSTS[0]
+        for costs in (SPARSE_COSTS, LOWER_COSTS):
+            for cost in costs if best_cost == SPARSE_COSTS[0] else ():
+                scores_of[solver, cost] = scores_with(solver, cost)
+                error = errors[solver, cost] = criterion_error(criterion, scores_of[solver, cost], classes[held])
+                if error > least:
+                    break
+                if error < least:
+                    least, best_cost = error, cost
+    best = min(errors, key=lambda one: (errors[one], one))
     scores, counts = scores_of[best], np.bincount(classes[held], minlength=max(2, n_outputs))
     calibrates = scores.min(initial=0.0) > -1e30 and np.sort(counts)[-2] >= LEAST_OF_CLASS
     return best, errors, fit_calibration(scores, classes[held]) if calibrates else None
 
 
 def sparse_solutions(
-    cost: float, inputs: Any, classes: IntArray, weights: FloatArray | None, n_outputs: int, tolerance: float = 1e-2
+    solver: str,
+    cost: float,
+    inputs: Any,
+    classes: IntArray,
+    weights: FloatArray | None,
+    n_outputs: int,
+    tolerance: float = 1e-2,
 ) -> Iterator[tuple[int, Solution]]:
-    """Yield each output and its l2-svm, trained on sparse rows; none of a class without a row."""
+    """Yield each output and its model, trained on sparse rows; none of a class without a row."""
     rows: SparseRows | None = None
     for output in range(n_outputs):
         signs = np.where(classes == (1 if n_outputs == 1 else output), 1.0, -1.0)
@@ -142,5 +165,5 @@ def sparse_solutions(
             continue
         rows = SparseRows(inputs, signs) if rows is None else relabelled(rows, signs)
         with one_blas_thread():  # bits depend on the number of threads
-            state, _, method = solve(make_model("l2-svm", C=cost).problem(rows, weights), Newton(tolerance, 100))
+            state, _, method = solve(make_model(solver, C=cost).problem(rows, weights), Newton(tolerance, 100))
         yield output, method.solution(state, None)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from okl.data.dataset import Dataset, Scale
+from okl.data.dataset import BESIDE_WORDS, Dataset, Scale
 from okl.data.execution import Execution
 from okl.data.ingest.run import check_source
 from okl.data.manifest import is_dataset, open_dataset, provenance, verify
@@ -67,6 +67,13 @@ def _with_constrained_keys(settings: TrainSettings) -> TrainSettings:
     if isinstance(settings.options, MapLearningOptions) and settings.options.learn_sensitive:
         check_sensitive(keyed.keys, names)
     return settings.model_copy(update={"ingest": keyed}) if texts else settings
+
+
+def _with_scaling_beside_words(settings: TrainSettings) -> TrainSettings:
+    """Return settings that scale columns beside words as the automatic choice does, unless a scaling is given."""
+    given = settings.ingest
+    is_open = settings.solver != "auto" and settings.rescale == "stored" and given is not None and given.scale == "none"
+    return settings.replaced(rescale=BESIDE_WORDS) if is_open and given and given.text else settings
 
 
 @dataclass(eq=False)
@@ -127,11 +134,10 @@ class TrainingRun(Run[TrainSettings]):
             data = open_dataset(self.staging / "data")
             verify(data)
         else:
-            settings = self.settings = _with_constrained_keys(settings) if is_source else settings
+            if is_source:
+                settings = self.settings = _with_scaling_beside_words(_with_constrained_keys(settings))
             # rows that follow change are evaluated as they come
-            # columns beside words: the choice for sparse rows tries no scalings
-            beside_words = bool(settings.ingest and settings.ingest.text)
-            standardises = settings.rescale == "stored" and (settings.options.standardises or beside_words)
+            standardises = settings.rescale == "stored" and settings.options.standardises
             scale: Scale = "standard" if standardises else "none"
             holdout = None if tracks(settings.options) else DEFAULT_HOLDOUT
             begin = partial(self.begin_stage, "encode")

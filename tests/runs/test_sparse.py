@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import dump_svmlight_file
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import Ridge
-from sklearn.preprocessing import normalize
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler, normalize
 
 import okl
 from okl.data import sparse as sparse_rows
@@ -39,6 +43,7 @@ from okl.report.explanation import explanation_text
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.predict import score_stream
 from okl.runs.select import choose_solver
+from okl.runs.select_sparse import LOWER_COSTS, SPARSE_COSTS, best_sparse_model
 from okl.solvers.factory import make_solver
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings
@@ -214,6 +219,69 @@ def test_words_that_return_in_other_values_are_text_and_an_order_number_is_none(
     warnings = ingest(tmp_path / "rows.parquet", tmp_path / "data", settings(target="label")).dataset.warnings
     assert sum("--text 'shop name' takes" in warning for warning in warnings) == 1
     assert not any("--text order" in warning for warning in warnings)
+
+
+def payments(rows: int, seed: int = 0) -> pd.DataFrame:
+    """Rare positives that depend on an amount with a heavy tail, on shops with few rows, and on words."""
+    random = np.random.default_rng(seed)
+    shop = np.minimum((random.pareto(1.0, rows) * 12).astype(int), 299)
+    amount, word = np.exp(random.normal(size=rows) * 1.5), random.integers(0, 12, rows)
+    effect = np.random.default_rng(99).normal(size=300)[shop] + 0.8 * np.log(amount) + 1.5 * (word < 2)
+    positive = random.random(rows) < 1.0 / (1.0 + np.exp(3.5 - effect))
+    body = [f"word{one} {number}" for one, number in zip(word, random.integers(0, 500, rows), strict=True)]
+    label = np.where(positive, "yes", "no")
+    return pd.DataFrame({"amount": amount, "shop": [f"s{n}" for n in shop], "body": body, "label": label})
+
+
+def test_rare_categories_and_heavy_tails_beside_words_do_not_hide_what_decides(tmp_path: Path) -> None:
+    frame = payments(9000)
+    frame["split"] = np.where(np.arange(9000) % 3 == 0, "test", "train")
+    frame.to_parquet(tmp_path / "rows.parquet")
+    given = {"target": "label", "text": ("body",)}
+    result = okl.train(str(tmp_path / "rows.parquet"), ingest=given, out=str(tmp_path / "run"))
+    frame["log"] = np.log(frame["amount"])
+    numbers, one_hot = StandardScaler(), OneHotEncoder(handle_unknown="ignore")
+    columns = [(numbers, ["log"]), (one_hot, ["shop"]), (TfidfVectorizer(sublinear_tf=True), "body")]
+    peer = make_pipeline(make_column_transformer(*columns), LogisticRegression(max_iter=1000))
+    train, test = (frame[frame["split"] == split] for split in ("train", "test"))
+    found = peer.fit(train, train["label"]).predict_proba(test)[:, 1]
+    assert result["test"]["roc_auc"] > roc_auc_score(test["label"] == "yes", found) - 0.01 > 0.7
+    assert result["test"]["log_loss"] < 1.02 * log_loss(test["label"] == "yes", found)
+    assert result["settings"]["rescale"] == "robust-minmax"
+    assert {entry["name"].partition(",")[0] for entry in result["choice"]["candidates"]} == {
+        "linear l2-svm",
+        "linear logistic model",
+    }
+    data = open_dataset(tmp_path / "run" / "data")
+    schema = data.schema.scaled_as("minmax")
+    inputs, _ = all_rows(replace(data, schema=schema))
+    assert set(np.unique(inputs[:, 1 : len(schema.features)].data)) == {1.0}, "categories are 1, and zeros not stored"
+
+
+def test_a_given_solver_scales_columns_beside_words_like_the_choice_unless_told_otherwise(tmp_path: Path) -> None:
+    payments(1500).to_parquet(tmp_path / "rows.parquet")
+    given = {"target": "label", "text": ("body",)}
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({}, "robust-minmax"),
+        ({"rescale": "none"}, "none"),
+        ({"rescale": "standard"}, "standard"),
+    ]
+    for number, (more, scaling) in enumerate(cases):
+        out = str(tmp_path / f"run{number}")
+        okl.train(str(tmp_path / "rows.parquet"), ingest=given, solver="logistic", kernel="linear", out=out, **more)
+        assert load_model(Path(out) / "model").schema.scaling == scaling
+
+
+def test_the_search_of_a_cost_goes_down_until_it_is_worse() -> None:
+    random = np.random.default_rng(0)
+    inputs = sparse.csr_array(random.normal(size=(1600, 300)).astype(np.float32))
+    classes = (inputs[:, 0].toarray().ravel() + 3.0 * random.normal(size=1600) > 0).astype(np.int64)
+    best, errors, calibration = best_sparse_model(inputs, classes, "log-loss", None, 1)
+    assert best[1] < SPARSE_COSTS[0]
+    assert calibration is not None
+    costs = sorted(cost for solver, cost in errors if solver == "l2-svm")
+    assert errors["l2-svm", costs[0]] > errors["l2-svm", costs[1]] or costs[0] == LOWER_COSTS[-1]
+    assert {solver for solver, _ in best_sparse_model(inputs, classes, "accuracy", None, 1)[1]} == {"l2-svm"}
 
 
 def test_a_regression_of_texts_is_close_to_ridge_regression_tuned_on_the_test_rows(tmp_path: Path) -> None:
