@@ -55,7 +55,7 @@ def encoding_by_trial(
             {"many_values": "inputs", "max_categories": _MOST_INPUTS // len(columns)},
         ]
     dated = any(encoding.parts for encoding in data.schema.encodings)
-    if dated and given.dates == "auto" and data.schema.sparse is None:
+    if dated and given.dates == "auto":
         others.append({"dates": "calendar"})
     if not (others and 1 < data.rows("train") <= MOST_ROWS and isinstance(options, AutoSettings)):
         return given
@@ -71,7 +71,8 @@ def encoding_by_trial(
             other = best.model_copy(update=change)
             made = ingest(other, Path(folder) / str(number))
             inputs = made.schema.n_features
-            if made.schema.encodings in tried or data.rows("train") * inputs > _MOST_NUMBERS:
+            too_many = made.schema.sparse is None and data.rows("train") * inputs > _MOST_NUMBERS
+            if too_many or made.schema.encodings in tried:
                 continue
             if "max_categories" in change and inputs < _MORE * data.schema.n_features:
                 continue

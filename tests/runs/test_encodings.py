@@ -114,6 +114,16 @@ def test_hours_have_inputs_where_the_target_has_steps(
     assert plain.score(table.drop(columns="at"), target) < 0.5
 
 
+def test_inputs_of_hours_are_tried_beside_words(tmp_path: Path) -> None:
+    table, target = hours(steps=True)
+    words = [f"word{number}" for number in np.random.default_rng(0).integers(0, 50, len(target))]
+    table.assign(body=words, y=target > np.median(target)).to_parquet(tmp_path / "rows.parquet")
+    given = {"text": ("body",)}
+    okl.train(str(tmp_path / "rows.parquet"), ingest=given, out=str(tmp_path / "run"), budget_seconds=20.0)
+    encodings = read_manifest(tmp_path / "run" / "data").dataset.schema.encodings
+    assert any(encoding.has_calendar for encoding in encodings)
+
+
 def test_given_parts_of_dates_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_choice_small(monkeypatch)
     table, target = hours(steps=True)
