@@ -28,6 +28,8 @@ BASELINE_NAMES = {
     "mean": "Mean",
     "linear": "Linear model",
     "boosting": "Gradient boosting",
+    "linear-without-words": "Linear, no words",
+    "boosting-without-words": "Boosting, no words",
 }
 SPLIT_NAMES = {
     "test": "Test rows",

@@ -377,7 +377,7 @@ def assess(
         metric = "squared_loss"
     constant_name = "mean" if "mean" in result.baselines else "majority"
     rows = result.dataset.get("test_rows") if split == "test" else result.rows
-    names = ("linear", "boosting", constant_name)
+    names = ("linear", "boosting", "linear-without-words", "boosting-without-words", constant_name)
     of_baselines = {name: (result.baselines.get(name) or {}).get(split) or {} for name in names}
     excess, hidden = dict[str, tuple[float, float]](), dict[str, SecondMetric]()
     second = SECOND.get(metric, "")

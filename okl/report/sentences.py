@@ -24,6 +24,7 @@ from okl.report.format import (
     shortened,
 )
 from okl.report.results import Assessment, RunResult, assess
+from okl.solvers.factory import SPARSE_SOLVERS
 from okl.solvers.settings import solver_settings
 
 
@@ -65,7 +66,9 @@ def headline_sentence(result: RunResult) -> str:
             f"{_constant_said(errors, result)}{verdict}{_second(result, errors, errors.constant_name, verdict)}"
         )
     limits = " within the same limits" if result.constraints else ""
-    for name, said in (("linear", f"a linear model{limits}"), ("boosting", "gradient boosting")):
+    baselines = {"linear": f"a linear model{limits}", "boosting": "gradient boosting"}
+    baselines |= {f"{name}-without-words": f"{said} without the words" for name, said in baselines.items()}
+    for name, said in baselines.items():
         if (difference := errors.difference(name)) is not None:
             tie = f": a tie ({errors.difference_text(difference)})" if difference.is_tie else ""
             verdict = tie or (", which is better" if difference.gain < 0.0 else "")
@@ -262,6 +265,12 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
             f"A linear model is {verdict}: {errors.sentence(errors.others['linear'])}, this model "
             f"{errors.sentence(errors.error)}{hidden}. {why}".rstrip()
         )
+    words = errors.difference("linear-without-words")
+    if words is not None and (words.gain <= 0.0 or words.is_tie):
+        warnings.append(
+            f"No better than without the words, beyond chance: {errors.sentence(errors.error)}, a linear model of the "
+            f"other columns {errors.sentence(errors.others['linear-without-words'])}. Try it without --text."
+        )
     if result.get("mode_of_workers"):
         solver, mode = result.settings["solver"], result["mode"]
         warnings.append(
@@ -271,7 +280,8 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     if missed := _never_predicted(result):
         warnings.append(missed)
     if result.dataset.get("sparse") and result.settings.get("kernel", "linear") != "linear":
-        warnings.append("Rows are sparse: a linear model is usually better and faster. Try --solver auto, no --kernel.")
+        use = "--kernel linear" if result.settings.get("solver") in SPARSE_SOLVERS else "--solver auto, no --kernel"
+        warnings.append(f"Rows are sparse: a linear model is usually better and faster. Try {use}.")
     measured = result.get(errors.split) or {}
     if negative := measured.get("negative_predictions"):
         lowest = (measured.get("predicted_vs_true") or {}).get("range", [0.0])[0]

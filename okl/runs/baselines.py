@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from okl.foundation.telemetry import run_logger
 from okl.foundation.types import Doubles, FloatArray, Integers, Precision
 from okl.metrics.calibration import ScoreCalibration, log_losses, probabilities_of
 from okl.models.inputs import class_indices
+from okl.models.quality import logits_of
 from okl.runs.calibrate import shifts_of
 from okl.runs.loop import run_loop
 from okl.solvers.base import Solver
@@ -104,6 +105,36 @@ class ConstantPredictor(Baseline):
         if self.schema.task == "binary":
             return np.full(len(scores), float(np.log(counts[1] / counts[0])))
         return np.tile(np.log(counts / counts.sum()), (len(scores), 1))
+
+
+@dataclass(frozen=True, eq=False)
+class WithoutWords(Baseline):
+    """Baseline of the columns beside the words of sparse rows; dense : takes these columns alone."""
+
+    dense: Predictor
+
+    def scores(self, inputs: Any, n_threads: int = 1) -> FloatArray:
+        """Return the scores of sparse rows (rows, n_inputs), as the dense predictor makes them."""
+        return self.dense.scores(inputs[:, : self.dense.n_inputs].toarray(), n_threads)
+
+    def logits(self, scores: FloatArray) -> FloatArray | None:
+        return logits_of(self.dense, scores)
+
+
+def train_baselines(
+    settings: TrainSettings, solver: Solver[Any], data: Dataset, execution: Execution
+) -> dict[str, Predictor]:
+    """Return the linear baseline and, on request, boosting, by name; beside words, those of the other columns."""
+    schema = data.schema
+    is_beside = bool(schema.texts and schema.features)
+    data = replace(data, schema=schema.dense) if is_beside else data
+    found: dict[str, Predictor | None] = {"linear": train_linear(settings, solver, data, execution)}
+    if settings.beside == "boosting":
+        found["boosting"] = train_boosting(settings, data)
+    trained = {name: predictor for name, predictor in found.items() if predictor is not None}
+    if not is_beside:
+        return trained
+    return {f"{name}-without-words": WithoutWords(schema, predictor) for name, predictor in trained.items()}
 
 
 def train_linear(settings: TrainSettings, solver: Solver[Any], data: Dataset, execution: Execution) -> Predictor | None:

@@ -541,7 +541,7 @@ class RunRecord:
             "assumptions": [
                 *([] if is_dataset(settings.data) else assumptions(self.data, settings.ingest)),
                 *constraint_assumptions(settings, self.data.schema),
-                *([] if "linear" in self.beside else sparse_baselines(settings, self.data.schema)),
+                *([] if self.beside else sparse_baselines(settings, self.data.schema)),
             ],
             **({"mode_of_workers": True} if is_mode_of_workers(settings) else {}),
             **({"calibration": self.calibration} if self.calibration else {}),

@@ -25,7 +25,7 @@ from okl.report.sentences import warning_sentences
 from okl.report.timeline import TIMELINE_FILE, describe_timeline, write_timeline
 from okl.report.training import markdown_report, write_report
 from okl.runs import checkpoint
-from okl.runs.baselines import train_boosting, train_linear
+from okl.runs.baselines import train_baselines
 from okl.runs.calibrate import calibrated
 from okl.runs.encodings import encoding_by_trial
 from okl.runs.growing_models import train_growing_models
@@ -266,10 +266,8 @@ class TrainingRun(Run[TrainSettings]):
             record.linear = train_linear_online(settings, self.solver, data, self.execution, self.checkpoints.of)
             if record.linear is not None:
                 record.beside["linear"] = record.linear.predictor
-        elif (linear := train_linear(settings, self.solver, data, self.execution)) is not None:
-            record.beside["linear"] = linear
-        if settings.beside == "boosting" and (boosting := train_boosting(settings, data)) is not None:
-            record.beside["boosting"] = boosting
+        else:
+            record.beside |= train_baselines(settings, self.solver, data, self.execution)
         self.observer.stage("evaluate")
         record.measure(self.settings, self.execution)
         return {split: split_metrics(self.data.schema, record.tallies, split, "model") for split in record.tallies}

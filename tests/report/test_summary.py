@@ -415,7 +415,9 @@ def test_a_difference_of_means_within_chance_is_no_warning() -> None:
 
 def test_sparse_rows_in_random_frequencies_are_a_warning() -> None:
     result: dict[str, Any] = {"dataset": {"sparse": True}, "settings": {"kernel": "gaussian"}}
-    assert any("Try --solver auto, no --kernel" in warning for warning in warning_sentences(result))
+    for solver, advice in (("logistic", "Try --kernel linear."), ("ridge", "Try --solver auto, no --kernel.")):
+        result["settings"]["solver"] = solver
+        assert any(advice in warning for warning in warning_sentences(result))
     result["settings"]["kernel"] = "linear"
     assert not any("Rows are sparse" in warning for warning in warning_sentences(result))
 

@@ -60,7 +60,15 @@ def test_boosting_is_left_out_for_sparse_rows_and_the_model_stays(
     result = okl.train(rows, target="price", ingest={"text": ["body"]}, beside="boosting", out=str(tmp_path / "run"))
     assert "Gradient boosting takes dense rows" in caplog.text
     assert "boosting" not in result["baselines"]
+    assert (
+        "no model is trained beside this one, which is itself linear: --beside takes dense rows"
+        in result["assumptions"]
+    )
     assert (tmp_path / "run" / "model").is_dir()
+    rows["size"] = [float(number % 7) for number in range(80)]
+    result = okl.train(rows, target="price", ingest={"text": ["body"]}, beside="boosting", out=str(tmp_path / "more"))
+    assert {"linear-without-words", "boosting-without-words"} < {*result["baselines"]}
+    assert result["baselines"]["boosting-without-words"]["test"]["accuracy"] < result["test"]["accuracy"]
 
 
 def test_boosting_is_trained_with_one_row_of_a_class_and_left_out_with_a_message_without_any(

@@ -252,6 +252,9 @@ def test_rare_categories_and_heavy_tails_beside_words_do_not_hide_what_decides(t
         "linear l2-svm",
         "linear logistic model",
     }
+    without = result["baselines"]["linear-without-words"]["test"]
+    assert 0.6 < without["roc_auc"] < result["test"]["roc_auc"] - 0.03
+    assert not any("without the words" in warning for warning in result["warnings"])
     data = open_dataset(tmp_path / "run" / "data")
     schema = data.schema.scaled_as("minmax")
     inputs, _ = all_rows(replace(data, schema=schema))
@@ -282,6 +285,13 @@ def test_the_search_of_a_cost_goes_down_until_it_is_worse() -> None:
     costs = sorted(cost for solver, cost in errors if solver == "l2-svm")
     assert errors["l2-svm", costs[0]] > errors["l2-svm", costs[1]] or costs[0] == LOWER_COSTS[-1]
     assert {solver for solver, _ in best_sparse_model(inputs, classes, "accuracy", None, 1)[1]} == {"l2-svm"}
+
+
+def test_words_that_do_not_help_are_a_warning(tmp_path: Path) -> None:
+    frame = payments(3000)
+    frame["body"] = np.random.default_rng(1).permutation(frame["body"])
+    result = okl.train(frame, target="label", text=("body",), out=str(tmp_path / "run"))
+    assert any("No better than without the words" in warning for warning in result["warnings"])
 
 
 def test_a_regression_of_texts_is_close_to_ridge_regression_tuned_on_the_test_rows(tmp_path: Path) -> None:
@@ -369,8 +379,8 @@ def test_a_table_with_text_is_trained_scored_evaluated_and_explained(tmp_path: P
     result = okl.train(frame, target="label", text=("body",), scale="standard", out=str(tmp_path / "run"))
     assert result["test"]["accuracy"] > 0.9
     assert "with a text column (body), all columns are sparse inputs (--text)" in result["assumptions"]
-    alone = "no model is trained beside this one, which is itself linear: --beside takes dense rows"
-    assert (alone in result["assumptions"], result["baselines"]["linear"]) == (True, None)
+    assert result["baselines"]["linear"] is None
+    assert 0.5 < result["baselines"]["linear-without-words"]["test"]["accuracy"] < result["test"]["accuracy"]
     model = okl.load(str(tmp_path / "run" / "model"))
     new = documents(80, seed=1)
     new.loc[3, "body"] = "no word that training had"
