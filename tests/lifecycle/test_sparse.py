@@ -15,6 +15,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 import okl
 from okl.foundation.errors import OklError
+from okl.lifecycle.choice import unprepared
 from okl.lifecycle.lineage_checks import check_arrivals
 from okl.lifecycle.profile import measured
 from okl.lifecycle.retrain import retrain
@@ -83,6 +84,10 @@ def test_a_text_classifier_is_retrained_rolled_back_and_predicts_by_alias(root: 
     assert first["metrics"]["challenger"]["accuracy"] > 0.9
     schema = okl.load("m@1", str(root / "registry")).schema
     assert schema.sparse is not None
+    assert schema.scale == "minmax"
+    store = ShardStore(place / "registry/m/data")
+    again = unprepared(asked(place, OF_TEXT), store, list(store.accepted())).schema
+    assert (again.scale, again.squashed) == ("none", ()), "a later choice scales columns beside words anew"
     peer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2)
     peer.fit(pd.concat([documents(1), documents(2)])["body"].fillna(""))
     assert schema.sparse.texts[0].terms == tuple(peer.get_feature_names_out())  # of all of the first shards
