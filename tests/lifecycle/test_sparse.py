@@ -85,8 +85,8 @@ def test_a_text_classifier_is_retrained_rolled_back_and_predicts_by_alias(root: 
     schema = okl.load("m@1", str(root / "registry")).schema
     assert schema.sparse is not None
     assert schema.scale == "minmax"
-    store = ShardStore(place / "registry/m/data")
-    again = unprepared(asked(place, OF_TEXT), store, list(store.accepted())).schema
+    store = ShardStore(root / "registry/m/data")
+    again = unprepared(settings_for(root, TEXT_INGEST), store, list(store.accepted())).schema
     assert (again.scale, again.squashed) == ("none", ()), "a later choice scales columns beside words anew"
     peer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2)
     peer.fit(pd.concat([documents(1), documents(2)])["body"].fillna(""))
