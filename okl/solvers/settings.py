@@ -137,7 +137,8 @@ class TrainSettings(ExecutionSettings):
     rescale: Literal["stored", "none", "standard", "minmax", "robust", "robust-minmax"] = Field(
         "stored",
         description="scaling of inputs, applied when rows are read; stored: that of the data set; of a source with a "
-        "given solver: standard, except for --track, and for fogd without bandwidth and step size; "
+        "given solver: robust-minmax with --text, else standard, except for --track, and for fogd without bandwidth "
+        "and step size; "
         "robust and robust-minmax: after squashing columns with heavy tails to z / sqrt(1 + (z / 3)^2)",
     )
     metric: Literal["auto", "none", "diagonal"] = Field(
