@@ -17,7 +17,7 @@ from typing import Any
 from okl.certificates.certify import gap_proof
 from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution
-from okl.data.ingest.run import COPIED
+from okl.data.ingest.row_warnings import COPIED
 from okl.distributed import open_for
 from okl.distributed.cluster_file import check_execution_options
 from okl.foundation.errors import ConfigError, DataError, DivergedError, LocationError, RegistryError, listed
