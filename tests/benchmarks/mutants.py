@@ -295,7 +295,7 @@ MUTANTS = [
          "slower_than_Clarabel"),
     ),
     *_mutants(
-        f"{_CONSTRAINED}::test_recoo_reaches_the_same_error_with_less_violation",
+        f"{_CONSTRAINED}::test_recoo_violates_less_on_the_way_to_the_same_error",
         ("RECOO", "has the prices of Algorithm 1", "solvers/online/constrained.py",
          "self.gain, self.share_rate, self.rectified)", "self.gain, self.share_rate, False)"),
     ),
@@ -320,7 +320,7 @@ MUTANTS = [
          "norm_of(slopes, dual_power(self.power))\n        gap", "norm_of(slopes, self.power)\n        gap"),
     ),
     *_mutants(
-        "tests/solvers/subgradient/test_fitting.py::test_growth_of_the_paper_takes_only_steps_that_lower_the_validation_loss",
+        "tests/solvers/subgradient/test_fitting.py::test_growth_of_the_paper_takes_only_steps_that_its_validation_rows_agree_to",
         ("SCS, paper's growth", "validation rows that must rise", "solvers/subgradient/fitting.py",
          "-(half + float(change[: self.n_validation].mean())) >= _ETA_1 * fall",
          "half + float(change[: self.n_validation].mean()) >= _ETA_1 * fall"),

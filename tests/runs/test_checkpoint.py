@@ -90,7 +90,7 @@ class UntaggedClass:
 
 
 def test_unknown_classes_are_neither_stored_nor_created() -> None:
-    with pytest.raises(TypeError, match=r"test_checkpoint\.Stranger has no tag"):
+    with pytest.raises(TypeError, match=r"test_checkpoint\.UntaggedClass has no tag"):
         EncodedTree(UntaggedClass(), {})
     for name in (
         "os.system",

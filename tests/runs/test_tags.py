@@ -246,7 +246,7 @@ def test_a_subclass_is_not_stored_by_the_tag_of_its_base(fresh_tags: None) -> No
     class UntaggedSubclass(class_tags.stored("counted")(Counted)):  # type: ignore[misc]
         """A subclass without its own tag."""
 
-    with pytest.raises(TypeError, match=r"Further has no tag; declare one with okl\.foundation\.class_tags\.stored"):
+    with pytest.raises(TypeError, match=r"UntaggedSubclass has no tag; declare one with okl\.found"):
         EncodedTree(UntaggedSubclass(), {})
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from okl.data.dataset import Dataset
+from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
@@ -34,7 +35,6 @@ from tests.solvers.factory.cases import TASKS, defined, re_escaped, settings_of
         ({"solver": "rbp", "loss": "logistic"}, "loss = 'logistic', but rbp uses the hinge loss"),
         ({"loss": "absolute"}, "'absolute' is set, but fogd does not take it.* set --solver to scs or wolfe"),
         ({"solver": "norma", "loss": "absolute"}, "but norma does not take it.* set --solver to scs or wolfe"),
-        ({"loss": "huber"}, "loss = 'huber': it is an option of least squares: --solver ridge --huber 1.345"),
         ({"solver": "fogd", "epsilon": 0.3}, "epsilon = 0.3 is for regression, but 'y' makes this a binary task"),
         (
             {"solver": "mm-fda", "passes": 3},
@@ -103,6 +103,15 @@ def test_invalid_combinations_are_refused_before_a_row_is_read(
     with pytest.raises(ConfigError, match=message):
         check(settings_from(TrainSettings, paths | values, "test"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_loss_huber_names_the_option_unless_an_extension_adds_it(
+    data: dict[Task, Dataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugins, "find", lambda *_: None)  # an example of the documentation is one
+    values = {"data": str(data["regression"].folder), "out": str(tmp_path / "run"), "loss": "huber"}
+    with pytest.raises(ConfigError, match=r"loss = 'huber': it is an option of least squares: --solver ridge --huber"):
+        settings_from(TrainSettings, values, "test")
 
 
 @pytest.mark.parametrize(("solver", "task"), [(solver, task) for solver in STRATEGIES for task in TASKS])

@@ -156,7 +156,7 @@ def test_violation_per_row_decreases_with_the_rows(every: dict[Task, Dataset], t
 
 @pytest.mark.parametrize("task", get_args(Task))
 @pytest.mark.parametrize("track", [False, True])
-def test_recoo_reaches_the_same_error_with_less_violation(every: dict[Task, Dataset], task: Task, track: bool) -> None:
+def test_recoo_violates_less_on_the_way_to_the_same_error(every: dict[Task, Dataset], task: Task, track: bool) -> None:
     texts, found = ("abs(covariance(s)) <= 0.01", "norm <= 20"), {}
     for method in ("algorithm1", "recoo"):
         solver, state = learn(every[task], constraints=texts, constraint_method=method, track=track)

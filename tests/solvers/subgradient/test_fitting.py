@@ -145,7 +145,7 @@ def test_growth_of_the_paper_ends_near_the_optimum_with_a_valid_bound(exact_kern
     assert fitted.reason == "gap" or directions == "subgradient"
 
 
-def test_growth_of_the_paper_takes_only_steps_that_lower_the_validation_loss() -> None:
+def test_growth_of_the_paper_takes_only_steps_that_its_validation_rows_agree_to() -> None:
     rows, targets = problem(4000)
     seen: list[tuple[Vector, int]] = []
     method = Scs(lam=0.01, gap=2e-3, directions="conjugate", max_iterations=60)
