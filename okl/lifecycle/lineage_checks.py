@@ -140,7 +140,7 @@ def first_ingest(settings: RetrainSettings) -> IngestSettings:
 
     Raises ConfigError : target means; and the errors in `okl.solvers.online.settings.MapLearningOptions.check`
     """
-    settings.train.options.check(settings.train)
+    settings.train.check_options()
     if settings.ingest.many_values == "means":  # later rows are encoded as the first ones, whose targets are in these
         raise ConfigError("many_values = 'means' is for okl train; okl retrain makes inputs of values. Remove it.")
     constraints, _ = parse_constraints(constraints_of(settings.train.options))
@@ -156,7 +156,7 @@ def check_constrained(settings: RetrainSettings, reference: Schema) -> None:
     Raises ConfigError : an input must (not) be used, and is not (is); and as `MapLearningOptions.check`
     Raises DataError : a column that is neither an input nor a key
     """
-    settings.train.options.check(settings.train)
+    settings.train.check_options()
     constraints, _ = parse_constraints(constraints_of(settings.train.options))
     names, where = columns_of(constraints), f"the shards of {settings.name}"
     inputs = [name for name in names if name in (*reference.features, *reference.source_columns)]

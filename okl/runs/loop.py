@@ -129,7 +129,7 @@ def learner_of(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[Row
 def factory_of(settings: TrainSettings, schema: Schema) -> LearnerFactory:
     """Return the factory of the online learner of the settings; raise ConfigError as `learner_of` does."""
     assert isinstance(settings.options, OnlineSettings), "the others are certified models"
-    settings.options.check(settings)
+    settings.check_options()
     return settings.options.factory(schema)
 
 

@@ -52,7 +52,7 @@ def check(settings: TrainSettings) -> None:
 
 def check_solver(settings: TrainSettings, data: Dataset) -> None:
     """Raise ConfigError if the solver cannot train on the data set with these settings."""
-    settings.options.check(settings)
+    settings.check_options()
     schema = data.schema
     criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
     check_threshold(settings, schema)
@@ -73,7 +73,7 @@ def _check_built(settings: TrainSettings, schema: Schema, rows: int | None) -> N
 
 def check_solver_unread(settings: TrainSettings, ingest: IngestSettings) -> None:
     """Raise ConfigError for settings that fit no possible task of a source that has not been read yet."""
-    settings.options.check(settings)
+    settings.check_options()
     if settings.solver == "auto":
         return None
     options = settings.options

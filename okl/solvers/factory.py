@@ -39,7 +39,7 @@ def check_rows(settings: TrainSettings, schema: Schema) -> None:
 
 def make_solver(settings: TrainSettings, data: Dataset) -> Solver[Any]:
     """Make the solver of the settings for a data set; ConfigError if they do not fit."""
-    settings.options.check(settings)
+    settings.check_options()
     check_rows(settings, data.schema)
     return settings.options.build(settings, data.schema, data.rows("train"))
 

@@ -264,20 +264,6 @@ class LossOptions(SolverSettings):
             raise ValueError("it is an option of least squares: --solver ridge --huber 1.345")
         return loss
 
-    def check(self, run: Run) -> None:
-        """Refuse a piecewise linear loss of other solvers."""
-        from okl.losses import online_losses
-        from okl.solvers.settings import listed_solvers, owners_of, solver_settings
-
-        super().check(run)
-        if self.loss in self.NOT_TAKEN.get("loss", ()) and self.loss not in online_losses():
-            refused = {name: solver_settings(name).NOT_TAKEN.get("loss", ()) for name in owners_of("loss")}
-            others = [name for name, losses in refused.items() if self.loss not in losses]
-            raise ConfigError(
-                f"{self.described('loss')}, but {self.SOLVER} does not take it. Remove it, or set --solver to "
-                f"{listed_solvers(others)}."
-            )
-
     def check_epsilon(self, schema: Schema) -> None:
         """Refuse an epsilon where nothing has residuals."""
         if self.changed("epsilon") and schema.task != "regression":

@@ -28,7 +28,7 @@ from okl.foundation.catalogue import MODELS, SOLVERS, STRATEGIES, load
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import Count, ExecutionSettings, IngestSettings, Name, OrExtension, SolverName
 from okl.foundation.types import Mode, Optimise, Precision, Task
-from okl.solvers.options import ClassWeightOptions, IterationOptions, SolverSettings
+from okl.solvers.options import ClassWeightOptions, IterationOptions, LossOptions, SolverSettings
 
 # Solvers by name: `okl.foundation.catalogue` lists them.
 
@@ -272,6 +272,19 @@ class TrainSettings(ExecutionSettings):
     def has_workers(self) -> bool:
         """Return whether worker processes compute."""
         return bool(self.workers or self.scheduler or self.cluster)
+
+    def check_options(self) -> None:
+        """Raise ConfigError for a piecewise linear loss of other solvers, and for options that do not fit the run."""
+        from okl.losses import online_losses
+
+        loss = self.options.loss if isinstance(self.options, LossOptions) else ""
+        if loss in self.options.NOT_TAKEN.get("loss", ()) and loss not in online_losses():
+            refused = {name: solver_settings(name).NOT_TAKEN.get("loss", ()) for name in owners_of("loss")}
+            raise ConfigError(
+                f"{self.options.described('loss')}, but {self.solver} does not take it. Remove it, or set --solver to "
+                f"{listed_solvers([name for name, losses in refused.items() if loss not in losses])}."
+            )
+        self.options.check(self)
 
     def judged_by(self, task: Task) -> Optimise:
         """Return the criterion: as given, or balanced accuracy where balanced class weights ask for such classes."""

@@ -157,7 +157,7 @@ def test_circles_lead_to_a_kernel_and_scaled_inputs(circles_choice: Choice) -> N
 
 def test_the_settings_of_a_choice_can_be_given(circles_choice: Choice) -> None:
     settings = circles_choice.settings
-    settings.options.check(settings)
+    settings.check_options()
     assert settings_from(TrainSettings, settings.model_dump(mode="json"), "test") == settings
     assert circles_choice.record["budget_seconds"] == SECONDS
 

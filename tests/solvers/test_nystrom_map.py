@@ -71,4 +71,4 @@ def test_workers_give_the_same_bits(source: Path, tmp_path: Path, two_workers: E
 def test_an_online_learner_names_the_one_with_a_nystrom_map(tmp_path: Path) -> None:
     settings = train_settings(tmp_path, tmp_path / "out", solver="fogd", map="nystrom")
     with pytest.raises(ConfigError, match=r"map = 'nystrom' is set, but fogd does not support it\. .* use nogd"):
-        settings.options.check(settings)
+        settings.check_options()

@@ -50,5 +50,5 @@ def re_escaped(text: str) -> str:
 
 def make(settings: TrainSettings, schema: Schema) -> Any:
     """Make the solver for a schema, as for a source before it is read."""
-    settings.options.check(settings)
+    settings.check_options()
     return settings.options.build(settings, schema, None)
