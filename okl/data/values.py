@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -243,3 +244,12 @@ def _local_micros(column: pa.Array, time_zone: str) -> pa.Array:
             f"Times of the zone {time_zone!r} cannot be converted on this machine: {first_line(error)}. Install "
             "tzdata, or store times in UTC."
         ) from None
+
+
+_VALUE = re.compile(r"[-+]?\d*\.?\d+$")  # a name of a column that is rather a value
+
+
+def values_hint(columns: Sequence[str]) -> str:
+    """Return a hint if column names look like values, as in a file without a header line; else ""."""
+    value = next(filter(_VALUE.match, columns), None)
+    return "" if value is None else f" If {value} is a value, add a header line with names."

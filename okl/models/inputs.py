@@ -18,7 +18,7 @@ from scipy.sparse import csr_array, issparse
 
 from okl.data.dataset import Dataset, Encoding, Schema
 from okl.data.encoder import category_codes, check_kinds, encoder_of, texts_and_index, unfit
-from okl.data.ingest.columns import label_remedy, near_names, values_hint
+from okl.data.ingest.columns import label_remedy, near_names
 from okl.data.ingest.reference import text_labels
 from okl.data.ingest.sources import SourceBatch, list_files, without_view_types
 from okl.data.ingest.targets import stored_index
@@ -34,6 +34,7 @@ from okl.data.values import (
     numbers,
     numbers_among,
     one_array,
+    values_hint,
 )
 from okl.foundation.errors import DataError, DivergedError, ModelError, first_of, listed
 from okl.foundation.locations import combined_digest, file_sha256, place_of

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from okl.data.dataset import INDICES, VALUES, SparseColumns
 from okl.data.encoder import Encoder, encoder_by
-from okl.data.values import MOST_NAMED, is_date_or_time, is_number, is_text, value_type
+from okl.data.values import MOST_NAMED, is_date_or_time, is_number, is_text, value_type, values_hint
 from okl.foundation.errors import ConfigError, DataError, listed
 from okl.foundation.settings import IngestSettings, last_share_of
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 # Column roles from names and types.
 
 SPLIT = "split"
-VALUE = re.compile(r"[-+]?\d*\.?\d+$")  # a name of a column that is rather a value
 ID_NAME = re.compile(r"(?i:(^|[_ .-])id$)|[a-z]I[dD]$")  # of a column that names persons or things
 SHARE = re.compile(r"0?,\d+$")  # with a decimal comma
 
@@ -182,12 +181,6 @@ def label_remedy(label: object, labels: Collection[object]) -> str:
     if alike:
         return f"It differs from {alike[0]!r} in case or spaces only: write labels as in training."
     return "Remove such rows, or train a new model with them."
-
-
-def values_hint(columns: Sequence[str]) -> str:
-    """Return a hint if column names look like values, as in a file without a header line; else ""."""
-    value = next(filter(VALUE.match, columns), None)
-    return "" if value is None else f" If {value} is a value, add a header line with names."
 
 
 def share_of(holdout: float | str | None) -> float | None:

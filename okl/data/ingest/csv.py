@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from okl.data.ingest.columns import values_hint
-from okl.data.values import MISSING_WORDS, is_date, is_number, zone_of
+from okl.data.values import MISSING_WORDS, is_date, is_number, values_hint, zone_of
 from okl.foundation.errors import DataError, first_line
 from okl.foundation.locations import Place, open_binary, size_of
 
