@@ -25,7 +25,6 @@ from okl.distributed.in_process import LocalExecution
 from okl.distributed.rpc import pack
 from okl.distributed.tls import write_self_signed
 from okl.foundation.errors import ConfigError, ExecutionError
-from tests.distributed import works
 from tests.distributed.processes import descendants, heed_interrupts, listening, soon
 from tests.distributed.works import KilledOnce, SampledSum, add_up
 
@@ -61,7 +60,8 @@ def test_close_ends_all_threads(data: Dataset) -> None:
     with LocalExecution(3) as execution:
         windows = plan_windows(data.shards, 6, "shuffle", (1,), 20000)
         next(execution.stream(data, windows, 0, 1, "float32"))
-        next(execution.map(works.square_slowly, range(50)))
+        meeting = threading.Barrier(3)  # a pool starts no thread while another one is idle
+        next(execution.map(lambda _: meeting.wait(60.0), range(3)))
         assert len(set(threading.enumerate()) - before) >= 3
     assert set(threading.enumerate()) == before
 
