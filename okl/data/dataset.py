@@ -198,8 +198,7 @@ Scale = Literal["none", "standard", "minmax"]
 Scaling = Literal["none", "standard", "minmax", "robust", "robust-minmax"]  # robust: heavy tails are squashed before
 ROBUST: dict[Scaling, Scale] = {"robust": "standard", "robust-minmax": "minmax"}
 BESIDE_WORDS: Scaling = "robust-minmax"
-"""Scaling of columns beside words: standardised, the input of a rare category would be longer than all words of a row.
-"""
+"""Scaling of the other columns of texts: standardised, a rare category would outweigh all words of a row."""
 Missing = Literal["error", "drop", "zero", "mean"]
 Label = int | float | str | bool
 

@@ -109,7 +109,7 @@ class ConstantPredictor(Baseline):
 
 @dataclass(frozen=True, eq=False)
 class WithoutWords(Baseline):
-    """Baseline of the columns beside the words of sparse rows; dense : takes these columns alone."""
+    """Baseline on the columns of sparse rows that are not words; dense : takes these columns alone."""
 
     dense: Predictor
 
@@ -124,7 +124,7 @@ class WithoutWords(Baseline):
 def train_baselines(
     settings: TrainSettings, solver: Solver[Any], data: Dataset, execution: Execution
 ) -> dict[str, Predictor]:
-    """Return the linear baseline and, on request, boosting, by name; beside words, those of the other columns."""
+    """Return the linear baseline and, on request, boosting, by name; with texts, both use the other columns."""
     schema = data.schema
     is_beside = bool(schema.texts and schema.features)
     data = replace(data, schema=schema.dense) if is_beside else data

@@ -70,7 +70,7 @@ def _with_constrained_keys(settings: TrainSettings) -> TrainSettings:
 
 
 def _with_scaling_beside_words(settings: TrainSettings) -> TrainSettings:
-    """Return settings that scale columns beside words as the automatic choice does, unless a scaling is given."""
+    """Return settings that scale the other columns of texts as the automatic choice does, unless a scaling is given."""
     given = settings.ingest
     is_open = settings.solver != "auto" and settings.rescale == "stored" and given is not None and given.scale == "none"
     return settings.replaced(rescale=BESIDE_WORDS) if is_open and given and given.text else settings

@@ -124,7 +124,7 @@ def _check(data: Dataset, source: Source, settings: IngestSettings, folder: Path
     if settings.holdout is None and "split" not in source.columns and settings.split_column is None:
         ingested = ingest(source.path, folder / "by", settings, reference=data.schema).dataset
         inputs_again, _ = _all_rows(ingested)
-        np.testing.assert_array_equal(inputs_again, inputs, "rows held to their own schema")
+        np.testing.assert_array_equal(inputs_again, inputs, "rows read again by their own schema")
 
 
 def _all_rows(data: Dataset) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""What another user of the machine can open of a stack (files, ports), and another program on a port."""
+"""Attempts of another user to open files and ports of a stack, and another program on its port."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ class Clocks(NamedTuple):
 def parse_clocks(texts: pa.Array) -> Clocks:
     """Return times of day, and durations in units of the last part: of 1:25:15 in seconds, of 1:25 in minutes.
 
-    Hours beyond 23 are of durations, and so are those of one digit beside seconds, as in 1:25:15.
+    Hours beyond 23 are of durations, and so are those of one digit if there are seconds, as in 1:25:15.
 
     >>> times, durations, long = parse_clocks(pa.array(["8:30 pm", "08:30:15", "125:30", "1:25:15", "8:77"]))
     >>> [time and str(time) for time in times.to_pylist()], durations.to_pylist()
@@ -562,7 +562,7 @@ def _unit(tally: FormatTally) -> str:
 
 
 def _valid_units(unit: str) -> list[str]:
-    """Return the units that values may have beside those with a unit."""
+    """Return the units that values may have in a column with a unit."""
     return ["", unit] if unit in SIGNS[:-1] else [unit]
 
 

@@ -114,7 +114,7 @@ class Table:
 
     @property
     def n_splits(self) -> int:
-        """How often rows are split and fitted: once if there are many test rows, or the set has a split."""
+        """Return the number of splits that are fitted: one if there are many test rows, or the set has a split."""
         test_rows = max(1, int(TEST_SHARE * len(self.targets)))
         return 1 if self.is_test is not None else min(MOST_SPLITS, -(-ENOUGH_TEST_ROWS // test_rows))
 
